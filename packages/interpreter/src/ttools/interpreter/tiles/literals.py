@@ -1,7 +1,7 @@
 """Constant folding of chunks whose lanes are all literals.
 
-Masks of sorting networks are an example: which lanes are on the right along some axis. LLVM would
-fold them, too, but takes longer to read, fold and print them than this module does.
+Examples are the masks of sorting networks, which are set in the lanes with coordinate 1 along an
+axis. LLVM would fold them, too, but needs more time to parse and fold them than this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ttools.interpreter.llvm.value import FALSE, TRUE, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
 from ttools.ir import IntegerType, Operation, element_type
 
-# Predicates as MLIR prints them, and as its numbers.
+# Predicates by name and by number; MLIR prints either.
 _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}
 
 

@@ -1,8 +1,8 @@
-/* Structures that the C files here share with Python and with emitted code.
+/* Structures that the C files of this directory share with Python and with emitted code.
 
    Python declares the layouts (`abi/launch_layout.py`, `abi/probe_layout.py`).
-   `tools/native_code.py` passes its numbers as macros, in capitals, and the assertions below fail
-   where a structure differs from them. */
+   `tools/native_code.py` passes offsets and sizes as macros, in capitals, and the assertions below
+   fail if a structure differs from them. */
 #ifndef TTOOLS_NATIVE_H
 #define TTOOLS_NATIVE_H
 
@@ -18,18 +18,18 @@ typedef int32_t callback_function(void *launch, uint64_t program, int32_t kind, 
                                   void *payload);
 typedef void run_function(void *launch, void *arena);
 
-/* The part of a launch that kernels see. */
+/* The part of a launch that kernels use. */
 struct launch_head {
-    int64_t next;         /* the position of the next program to begin */
-    int64_t count;        /* the number of programs */
-    const int64_t *order; /* their ids in the order of their positions; null: the ids themselves */
+    int64_t next;         /* position of the next program to start */
+    int64_t count;        /* number of programs */
+    const int64_t *order; /* ids of the programs by position; null: ids equal positions */
     int32_t grid[3];
-    int32_t abort;        /* not 0: no more programs start */
+    int32_t abort;        /* if not 0, no more programs start */
     void *parameters;
     callback_function *callback;
-    int64_t batch;        /* how many programs a thread takes at a time */
+    int64_t batch;        /* number of programs that a thread takes at a time */
     void *note_stop;
-    int64_t stopped;      /* whether any program left a loop because of `abort` */
+    int64_t stopped;      /* 1 if any program has left a loop because of `abort` */
     int64_t stopped_program;
     int64_t stopped_site;
     int64_t reserved[4];
@@ -45,21 +45,21 @@ AT(struct launch_head, stopped, LAUNCH_STOPPED);
 AT(struct launch_head, stopped_program, LAUNCH_STOPPED_PROGRAM);
 AT(struct launch_head, stopped_site, LAUNCH_STOPPED_SITE);
 
-/* One entry of the log of accesses. Several runs of adjacent bytes that follow each other by equal
-   steps are one entry: REPEATED is set in `site`, and `sequence` packs their number, the lanes and
-   the bytes from one to the next. */
+/* An entry of the log of accesses, which describes a run of adjacent bytes. Several runs at equal
+   distances are one entry: REPEATED is set in `site`, and `sequence` contains the number of runs
+   and the distance between them, in lanes and in bytes. */
 struct record {
     uint64_t start; /* address of the first byte */
-    uint64_t end;   /* address behind the last byte */
+    uint64_t end;   /* address after the last byte */
     uint64_t program;
-    uint64_t sequence; /* how many synchronising accesses the launch had made before */
+    uint64_t sequence; /* number of synchronising accesses that the launch had made before */
     int32_t site;
     uint32_t lane;  /* the first lane of the access */
     uint64_t clock; /* epoch and barrier of the program, 32 bits each */
 };
 SIZE(struct record, RECORD_BYTES);
 
-/* The same for an access that synchronises. Its site is negative: all bits are inverted. */
+/* An entry for an access that synchronises. Its site is negative, because all bits are inverted. */
 struct synchronisation {
     uint64_t start;
     uint64_t end;

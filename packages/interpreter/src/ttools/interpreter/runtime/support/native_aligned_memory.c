@@ -1,9 +1,9 @@
-/* Allocates small blocks and frees them, so that the C library merges a block of memory with the
+/* Allocates and frees small blocks, so that the C library later merges a block of memory with the
    remainders that it cut off. `native_aligned_memory.py` explains the reason. */
 #include "native.h"
 
 struct job {
-    /* Called by address: LLVM takes calls of `malloc` that it knows for ones it may leave out. */
+    /* These functions are called by address, because LLVM may remove direct calls of `malloc`. */
     void *(*malloc)(uint64_t bytes);
     void (*free)(void *block);
     uint64_t start; /* of the memory */
@@ -17,8 +17,8 @@ void give_back(struct job *job, void *arena) {
     for (uint64_t bytes = SMALLEST; bytes <= LARGEST; bytes += STEP) {
         for (int n = 0; n < BLOCKS; n++)
             blocks[n] = (uint64_t)job->malloc(bytes);
-        /* First those from elsewhere, which fill the thread's cache, then those that lie beside the
-           memory: as the cache is full, these are joined to it. */
+        /* First free the blocks that are elsewhere, which fills the thread's cache. Then free the
+           remainders beside the memory. Because the cache is full, they can be merged with it. */
         for (int beside = 0; beside < 2; beside++)
             for (int n = 0; n < BLOCKS; n++)
                 if ((blocks[n] - before < span) == beside)

@@ -1,5 +1,5 @@
 ; Made of native_aligned_memory.c by `python -m tools.native_code`; change that file.
-; b133e9c87a0e3669
+; fff036063c6de5fe
 define void @give_back(ptr %job, ptr %arena) {
 entry:
   %blocks = alloca [9 x i64], align 16

@@ -1,31 +1,32 @@
-/* Replays accesses that acquire and release, and answers what a program knew of another one when.
-   `native_clocks.py` describes the steps. */
+/* Replays accesses that acquire and release, and answers questions about the programs' clocks.
+   `native_clocks.py` describes steps, clocks and questions. */
 #include "native.h"
 
-/* A clock is WIDTH numbers, none negative. */
+/* A clock: WIDTH numbers that are not negative. */
 typedef int32_t clock __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
-/* One access. Clocks are named by their index; -1 stands for none. */
+/* One access. Clocks are identified by their index; -1 means no clock. */
 struct step {
     int32_t program; /* the clock of its program */
     int32_t reads;   /* the clock that it acquires */
-    int32_t writes;  /* the clock that it releases to */
-    int32_t key;     /* the number of that clock that it sets; -1: none */
-    int32_t value;   /* and to what */
-    int32_t keeps;   /* whether that clock keeps what it held */
-    int32_t takes;   /* whether its program then knows all of that clock */
-    int32_t copies;  /* the clock that it is then copied to */
+    int32_t writes;  /* the clock to which it releases */
+    int32_t key;     /* the index of a number of that clock that it sets; -1: none */
+    int32_t value;   /* the value of that number */
+    int32_t keeps;   /* 1 if that clock keeps its numbers where they are greater */
+    int32_t takes;   /* 1 if the clock of the program then becomes equal to that clock */
+    int32_t copies;  /* the clock to which that clock is then copied */
 };
 SIZE(struct step, STEP_BYTES);
 
-/* How much is known after a step: one number, or whether all numbers are as large as needed. */
+/* A question about the clock of a step's program after the step: one of its numbers, or whether all
+   numbers are large enough. */
 struct question {
     int32_t step;
-    int32_t key;  /* which number; with `needs` the one that is not looked at, -1: none */
-    int32_t needs; /* which of the job's needs; -1: none */
+    int32_t key;  /* index of the number; with `needs`, of a number that is ignored, -1: none */
+    int32_t needs; /* index of the row of the job's needs; -1: none */
 };
 
-/* All clocks that the steps name are zero before, and zero again at the end. */
+/* All clocks that the steps use must be zero before, and are zero again afterwards. */
 struct job {
     const struct step *steps;
     uint64_t step_count;

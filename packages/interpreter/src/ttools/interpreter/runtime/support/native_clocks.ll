@@ -1,5 +1,5 @@
 ; Made of native_clocks.c by `python -m tools.native_code`; change that file.
-; e364b9092bc6271c
+; e4bfbc69f86e8f4d
 %struct.step = type { i32, i32, i32, i32, i32, i32, i32, i32 }
 %struct.question = type { i32, i32, i32 }
 

@@ -1,5 +1,5 @@
 ; Made of native_fill.c by `python -m tools.native_code`; change that file.
-; bc8bda1b580e03ea
+; 29254f44087cab16
 define void @fill(ptr %job, ptr %arena) {
 entry:
   %words1 = getelementptr inbounds i8, ptr %job, i64 16

@@ -1,25 +1,25 @@
-/* The functions that instrumented code calls on its cold paths: they check lanes, count, log and
-   call Python back. `native_probe.py` binds them; layouts are those of `abi/probe_layout.py`. */
+/* The functions that instrumented code calls on its cold paths. They check lanes, count, log and
+   call Python. `native_probe.py` binds them, and `abi/probe_layout.py` declares the layouts. */
 #include "native.h"
 
 int32_t sched_yield(void);
 
 #define CLASSES 4
 
-/* A place in the kernel that accesses memory, or a part of one with at most 64 lanes. */
+/* An access in the kernel, or a part of one with at most 64 lanes. */
 struct site {
     uint32_t size;             /* bytes of an element */
     uint32_t lanes;
-    int32_t region;            /* index of the region it must stay in; negative: any allocation */
-    int32_t leader;            /* the site that counts for all parts of the access */
-    const uint32_t *positions; /* each lane's place in the tile */
-    uint64_t period;           /* bytes of the tile, less one */
-    uint64_t stores;           /* 1 if it stores, else 0 */
+    int32_t region;            /* index of the region it may access; negative: any allocation */
+    int32_t leader;            /* the site whose counters all parts of the access share */
+    const uint32_t *positions; /* position of each lane in walk order */
+    uint64_t period;           /* number of bytes of the tile minus 1 */
+    uint64_t stores;           /* 1 if the access stores, else 0 */
 };
 SIZE(struct site, SITE_BYTES);
 
-/* The elements of a view with gaps. `count` below 0: `bitmap` has a byte for each element of the
-   span. Otherwise `rows` has `count` dimensions, the largest stride first. */
+/* The elements of a view with gaps. If `count` is negative, `bitmap` has a byte for each element of
+   the span. Otherwise `rows` has `count` dimensions, the one with the largest stride first. */
 struct dimensions {
     int64_t count;
     uint64_t item; /* bytes of an element */
@@ -32,10 +32,10 @@ struct dimensions {
     };
 };
 
-/* The memory that an argument may be used to access. */
+/* The memory that may be accessed through an argument. */
 struct region {
     uint64_t begin, end;            /* of the storage */
-    uint64_t fast_base, fast_bytes; /* for the quick look in emitted code */
+    uint64_t fast_base, fast_bytes; /* for the fast test in emitted code */
     uint64_t view_begin, view_end;
     const struct dimensions *dimensions; /* null: the view has no gaps */
     uint64_t view_matters;
@@ -48,7 +48,7 @@ struct allocation {
     uint64_t begin, end;
 };
 
-/* The failures of one class at a site. */
+/* The number of failures of one class at a site. */
 struct counter {
     uint64_t lanes;
     uint64_t lowest_program;
@@ -56,7 +56,7 @@ struct counter {
 };
 SIZE(struct counter[CLASSES], COUNTER_BYTES);
 
-/* What a launch's threads share. */
+/* The data that the threads of a launch share. */
 struct monitor {
     void *functions[FUNCTION_COUNT];
     const struct site *sites;
@@ -65,14 +65,14 @@ struct monitor {
     uint64_t allocation_count;
     const struct allocation *allocations;
     struct counter (*counters)[CLASSES];
-    int32_t mutex; /* held while a program synchronises */
+    int32_t mutex; /* held during a synchronising access */
     uint64_t sequence;
     int32_t log_mutex;
     uint64_t log_used;
     struct record *log;
     uint8_t *watched;
-    uint64_t rereads; /* not 0: Python chooses what synchronising accesses see */
-    uint64_t finds;   /* not 0: Python may know of memory that no allocation holds */
+    uint64_t rereads; /* if not 0, Python chooses the values that synchronising accesses return */
+    uint64_t finds;   /* if not 0, Python is called to find memory outside of all allocations */
 };
 SIZE(struct monitor, MONITOR_BYTES);
 AT(struct monitor, sites, MONITOR_SITES);
@@ -90,18 +90,18 @@ AT(struct monitor, watched, MONITOR_WATCHED);
 AT(struct monitor, rereads, MONITOR_REREADS);
 AT(struct monitor, finds, MONITOR_FINDS);
 
-/* What a thread knows of a site: the record that it may still extend, the memory it has last seen
-   there, and runs that wait to be logged as one record. */
+/* The state of a site in a thread: the record that may still be extended, the memory that was
+   accessed last, and pending runs, which will be logged as one record. */
 struct open_record {
     struct record record;         /* `end` is 0 if there is none */
-    uint64_t cache_base;          /* bounds for the quick look in emitted code */
+    uint64_t cache_base;          /* bounds for the fast test in emitted code */
     uint64_t cache_bytes;
     uint64_t last_marks[CLASSES]; /* 1 + the last program that failed, by class */
-    uint64_t origin;              /* `start` less the bytes before `lane`, modulo the tile */
-    struct record first;          /* the first of the runs that wait */
-    uint64_t count;               /* how many wait */
-    uint64_t stride;              /* bytes from one to the next */
-    uint64_t lanes;               /* lanes from one to the next */
+    uint64_t origin;              /* `start` minus the bytes before `lane`, modulo the tile */
+    struct record first;          /* the first pending run */
+    uint64_t count;               /* number of pending runs */
+    uint64_t stride;              /* distance of successive pending runs in bytes */
+    uint64_t lanes;               /* distance of successive pending runs in lanes */
 };
 SIZE(struct open_record, OPEN_BYTES);
 AT(struct open_record, cache_base, CACHE_BASE);
@@ -115,7 +115,7 @@ AT(struct open_record, lanes, OPEN_LANES);
 /* A thread's probe. */
 struct probe {
     struct monitor *monitor;
-    uint64_t logged; /* records in `log` */
+    uint64_t logged; /* number of records in `log` */
     union {
         struct {
             uint32_t epoch;
@@ -137,8 +137,8 @@ AT(struct probe, launch, PROBE_LAUNCH);
 AT(struct probe, log, PROBE_LOG);
 AT(struct probe, open, PROBE_OPEN);
 
-/* What a check tells Python: a mask of lanes for each class of failure, the mask of all active
-   lanes, and the address of each lane. */
+/* The payload of an event: a mask of lanes for each class of failure, the mask of all active lanes,
+   and the address of each lane. */
 struct payload {
     uint64_t failed[CLASSES];
     uint64_t active;
@@ -148,14 +148,14 @@ AT(struct payload, addresses, PAYLOAD_ADDRESSES);
 
 void finish(struct probe *probe);
 
-/* True if an element of `size` bytes at `address` lies in `span` bytes from `begin`. The sum
-   `address + size` might wrap around, so it is not formed. */
+/* Returns 1 if an element of `size` bytes at `address` is inside `span` bytes from `begin`. The sum
+   `address + size` is not computed, because it may wrap around. */
 INLINE int lies_in(uint64_t address, uint64_t size, uint64_t begin, uint64_t span) {
     uint64_t room = span > size - 1 ? span - (size - 1) : 0;
     return address - begin < room;
 }
 
-/* True if the element at an offset from a view's first byte belongs to the view. */
+/* Returns 1 if the element at an offset from the first byte of a view belongs to the view. */
 static int is_member(const struct dimensions *dimensions, uint64_t offset) {
     if (dimensions->count < 0)
         return dimensions->bitmap[offset / dimensions->item] != 0;
@@ -171,8 +171,8 @@ static __attribute__((noinline)) int32_t call_back(struct probe *probe, int32_t 
     return probe->launch->callback(probe->launch, probe->program, kind, site, payload);
 }
 
-/* Checks the active lanes of one access, `active`, and writes those that failed to the payload.
-   Returns the lanes that may touch memory. */
+/* Checks the active lanes of an access, and writes those that failed to the payload. Returns the
+   lanes that may access memory. */
 uint64_t check_lanes(struct probe *probe, int32_t site, struct payload *payload, uint64_t active) {
     const struct monitor *monitor = probe->monitor;
     const struct site *own = &monitor->sites[site];
@@ -204,7 +204,7 @@ uint64_t check_lanes(struct probe *probe, int32_t site, struct payload *payload,
                 beside |= bit;
             continue;
         }
-        /* Any memory that is known may be accessed. */
+        /* The origin of the address is unknown, so it may be in any allocation. */
         uint64_t begin = 0, span = 0, k = 0;
         for (; k < monitor->allocation_count; k++) {
             begin = monitor->allocations[k].begin;
@@ -221,8 +221,8 @@ uint64_t check_lanes(struct probe *probe, int32_t site, struct payload *payload,
             begin = question[2];
             span = question[3] - begin;
         }
-        /* The quick look in emitted code tests alignment by the distance from the base, so the
-           base is a multiple of the largest element. */
+        /* The fast test in emitted code tests the alignment by the distance from the base, so the
+           base must be a multiple of the size of the largest element. */
         uint64_t skip = -begin % LARGEST_ELEMENT;
         open->cache_base = begin + skip;
         open->cache_bytes = span > skip ? span - skip : 0;
@@ -236,8 +236,8 @@ uint64_t check_lanes(struct probe *probe, int32_t site, struct payload *payload,
     return allowed;
 }
 
-/* Counts failed lanes. Calls back with the payload if no program with a lower id has failed there.
-   */
+/* Counts failed lanes, and calls Python with the payload if no program with a lower id has failed
+   at this site. */
 void report(struct probe *probe, int32_t site, struct payload *payload) {
     const struct monitor *monitor = probe->monitor;
     int32_t leader = monitor->sites[site].leader; /* the parts of one access count together */
@@ -272,7 +272,7 @@ static void acquire(int32_t *mutex) {
 
 static void release(int32_t *mutex) { __atomic_store_n(mutex, 0, __ATOMIC_RELEASE); }
 
-/* Appends a record to the thread's log, and hands the log over when it is full. */
+/* Appends a record to the thread's log, and moves the log to that of the launch if it is full. */
 static __attribute__((noinline)) void log_record(struct probe *probe, const void *record) {
     __builtin_memcpy(&probe->log[probe->logged], record, sizeof(struct record));
     probe->logged++;
@@ -280,7 +280,7 @@ static __attribute__((noinline)) void log_record(struct probe *probe, const void
         finish(probe);
 }
 
-/* Moves the thread's log to the launch's: the log is full, or the thread has run its programs. */
+/* Moves the thread's log to that of the launch, because it is full or the thread ends. */
 void finish(struct probe *probe) {
     struct monitor *monitor = probe->monitor;
     uint64_t count = probe->logged;
@@ -298,7 +298,8 @@ void finish(struct probe *probe) {
     probe->logged = 0;
 }
 
-/* Logs the runs that wait. Two are logged one by one, since any two follow each other by a step. */
+/* Logs the pending runs, as one record if there are at least three. Two runs are logged separately,
+   because any two runs have some distance, so it means nothing. */
 static __attribute__((noinline)) void log_repeated(struct probe *probe, struct open_record *open) {
     struct record *first = &open->first;
     uint64_t count = open->count;
@@ -320,8 +321,9 @@ static __attribute__((noinline)) void log_repeated(struct probe *probe, struct o
     }
 }
 
-/* True if the open record follows the runs that wait by their step. A record of several runs has no
-   room for the count of synchronising accesses. */
+/* Returns 1 if the open record has the same distance from the last pending run as these have from
+   each other. A record of several runs has no space for the number of synchronising accesses, so
+   this must be 0. */
 static int continues(const struct open_record *open) {
     const struct record *record = &open->record, *first = &open->first;
     uint64_t bytes = record->end - record->start;
@@ -335,8 +337,8 @@ static int continues(const struct open_record *open) {
            && open->count < REPEAT_COUNT_LIMIT;
 }
 
-/* Ends the open record: it waits with those before it if it follows them by their step, or these
-   are logged and it is the first that waits. */
+/* Ends the open record. If it continues the pending runs, it becomes one of them. Otherwise these
+   are logged, and it becomes the first pending run. */
 static __attribute__((noinline)) void settle(struct probe *probe, struct open_record *open) {
     if (open->count) {
         if (continues(open)) {
@@ -364,14 +366,14 @@ INLINE void begin_record(struct record *record, const struct probe *probe, uint6
     record->clock = probe->clock;
 }
 
-/* What the byte at `start` would have for lane 0, modulo the tile: equal for accesses of one tile.
-   */
+/* Returns the address that lane 0 would have if `lane` is at `start`, modulo the size of the tile.
+   It is equal for all chunks of a contiguous tile. */
 INLINE uint64_t origin_of(const struct site *site, uint64_t start, uint32_t lane) {
     return (start - (uint64_t)lane * site->size) & site->period;
 }
 
-/* Notes that consecutive lanes accessed a run of adjacent bytes: continues the site's open record,
-   or begins another one. */
+/* Records that consecutive lanes accessed a run of adjacent bytes. This extends the site's open
+   record or begins another one. */
 void footprint(struct probe *probe, int32_t site, uint64_t start, uint64_t bytes, uint32_t lane) {
     struct monitor *monitor = probe->monitor;
     uint64_t origin = origin_of(&monitor->sites[site], start, lane);
@@ -387,9 +389,10 @@ void footprint(struct probe *probe, int32_t site, uint64_t start, uint64_t bytes
     begin_record(&open->record, probe, start, bytes, sequence, site, lane);
 }
 
-/* Notes the active lanes of an access whose addresses follow no rule. Of neighbours with one
-   address the first is logged, and one more if the access stores, which shows that lanes share an
-   element. The others are counted in the record, which nothing continues from then on. */
+/* Records the active lanes of an access at arbitrary addresses. If neighbouring lanes have the same
+   address, the first is logged. If the access stores, a second one is logged, too, which shows that
+   lanes share an element. The others are only counted in the record, which is then not extended any
+   more. */
 void footprint_lanes(struct probe *probe, int32_t site, const uint64_t *addresses, uint64_t active,
                      uint32_t first) {
     const struct site *own = &probe->monitor->sites[site];
@@ -411,9 +414,9 @@ void footprint_lanes(struct probe *probe, int32_t site, const uint64_t *addresse
     }
 }
 
-/* Notes the rows of a tile, each a run of adjacent bytes, as `footprint` would one after the other.
-   Where nothing was noted before, all but the last wait to be logged as one, and the last is open.
-   */
+/* Records the rows of a tile, each of which is a run of adjacent bytes, with the same result as a
+   call of `footprint` for each row. If the site has no open record and no pending runs, all rows
+   but the last become pending runs at once, and the last one becomes the open record. */
 void footprint_tile(struct probe *probe, int32_t site, uint64_t start, int64_t bytes, uint32_t lane,
                     int64_t count, uint64_t stride, uint32_t lanes) {
     struct monitor *monitor = probe->monitor;
@@ -423,7 +426,7 @@ void footprint_tile(struct probe *probe, int32_t site, uint64_t start, int64_t b
     uint64_t sequence = __atomic_load_n(&monitor->sequence, __ATOMIC_RELAXED);
     int is_first = !(open->record.end | open->count | sequence);
     uint64_t others = count - 1;
-    /* At least three rows, and no more than can wait. */
+    /* There must be at least three rows, and not more than a record can represent. */
     if (is_first && (uint64_t)count - 3 < REPEAT_COUNT_ROOM && stride > (uint64_t)bytes
         && stride < REPEAT_STRIDE_LIMIT && lanes < REPEAT_LANE_LIMIT) {
         uint64_t last = start + others * stride;
@@ -440,7 +443,8 @@ void footprint_tile(struct probe *probe, int32_t site, uint64_t start, int64_t b
         footprint(probe, site, start + row * stride, bytes, lane + (uint32_t)row * lanes);
 }
 
-/* Logs all open records: a program ends, or what it does next is ordered otherwise. */
+/* Logs all open records, because the program ends or because later accesses have another position
+   in the order of synchronisation. */
 void close(struct probe *probe) {
     int32_t count = probe->monitor->site_count;
     for (int32_t site = 0; site < count; site++) {
@@ -453,35 +457,37 @@ void close(struct probe *probe) {
     }
 }
 
-/* Notes a barrier of the program. */
+/* Records a barrier of the program. */
 void pass_barrier(struct probe *probe) {
     close(probe);
     probe->barrier++;
 }
 
-/* Notes an iteration of a loop in a launch that does not synchronise, where the epoch counts
-   iterations. `fill` sets the lower bits, for a loop in which threads exchange values. */
+/* Records the end of an iteration of a loop, in a launch without synchronising accesses, in which
+   the epoch counts iterations. An operation at which threads exchange values also calls this, with
+   `fill` set, so that the lower bits of the epoch become 0. */
 void pass_iteration(struct probe *probe, uint32_t fill) {
     close(probe);
     uint32_t filled = probe->epoch | fill;
     probe->epoch = filled == INT32_MAX ? filled : filled + 1;
 }
 
-/* Begins an access that synchronises: one at a time, so that the log has them in the order of their
-   effects. */
+/* Begins a synchronising access. Only one is executed at a time, so that the log has the order in
+   which they take effect. */
 void lock(struct probe *probe) {
     close(probe);
     acquire(&probe->monitor->mutex);
 }
 
-/* The last record of the log but `back`, among the first `end`. */
+/* Returns the record that precedes the last of the first `end` records of the log by `back`. */
 INLINE const struct synchronisation *logged(const struct probe *probe, uint64_t end,
                                                    uint64_t back) {
     return (const struct synchronisation *)&probe->log[end - 1 - back];
 }
 
-/* Returns whether the last `polls` polls among the first `end` records, each followed by `others`
-   records, are alike and differ from `record` in the barrier only, by as many as a poll implies. */
+/* Returns 1 if the last `polls` polls among the first `end` records, each of which is followed by
+   `others` records, are equal to `record` except for the barrier, which increases by `implied` from
+   one poll to the next. */
 INLINE int polls_alike(const struct probe *probe, const struct synchronisation *record,
                               int32_t site, uint64_t end, uint64_t polls, uint64_t others,
                               uint32_t implied) {
@@ -502,8 +508,8 @@ INLINE int polls_alike(const struct probe *probe, const struct synchronisation *
     return 1;
 }
 
-/* Ends an access that synchronises, and logs it. Returns what it is to have seen: `value`, unless
-   Python explores an earlier order. */
+/* Ends a synchronising access and logs it. Returns the value that the access returns. This is
+   `value`, unless Python chooses another value in order to explore an earlier order. */
 uint64_t synchronise(struct probe *probe, int32_t site, uint64_t address, uint32_t flags,
                      uint64_t value) {
     struct monitor *monitor = probe->monitor;
@@ -524,12 +530,13 @@ uint64_t synchronise(struct probe *probe, int32_t site, uint64_t address, uint32
         .barrier = probe->barrier,
         .flags = flags,
     };
-    /* A poll that only reads replaces the same poll just before it. One that writes publishes
-       nothing that the second of three did not: of more, only the place of the last one in the
-       order is kept. */
+    /* A loop that polls a word would fill the log, so equal polls are combined. A poll that only
+       reads replaces an equal poll just before it. Polls that write are kept up to three: a further
+       one publishes nothing that the second of them has not published, so only the position of the
+       last one in the order is updated. */
     uint64_t kept = flags & WRITING ? 3 : 1;
-    /* What a poll touches is in the log, too, if it writes: every second record is then one of this
-       site. The one after the last poll is dropped with this poll. */
+    /* If a poll writes, the bytes that it accesses are logged, too, so each second record is one of
+       this site. The record after the last poll is dropped with this poll. */
     uint64_t end = probe->logged, others = 0;
     if (end >= 2) {
         const struct synchronisation *touched = logged(probe, end, 0);

@@ -1,5 +1,5 @@
 ; Made of native_probe.c by `python -m tools.native_code`; change that file.
-; 76a2c47781cb73b4
+; 2fadf4538e6d35c8
 %struct.site = type { i32, i32, i32, i32, ptr, i64, i64 }
 %struct.region = type { i64, i64, i64, i64, i64, i64, ptr, i64 }
 %struct.open_record = type { %struct.record, i64, i64, [4 x i64], i64, %struct.record, i64, i64, i64 }

@@ -1,6 +1,6 @@
-/* The functions of the runtime that run without Python's lock: the waiting loop of a worker,
-   handing a launch to workers, the driver of kernels whose programs wait for each other, and
-   handlers of signals. `native_runtime.py` binds them and declares the structures. */
+/* The functions of the runtime that run without the GIL: the waiting loop of a worker, the
+   distribution of a launch to workers, the driver of kernels whose programs wait for each other,
+   and handlers of signals. `native_runtime.py` binds them and declares the structures. */
 #include "native.h"
 
 int64_t syscall(int64_t number, ...);
@@ -17,11 +17,11 @@ int32_t getpid(void);
 uint64_t pthread_self(void);
 int32_t *__errno_location(void);
 
-/* Depends on the machine: `native_runtime.py` fills in the number and the function. */
+/* These depend on the machine; `native_runtime.py` defines the number and the function. */
 extern const int64_t SYS_FUTEX;
 void pause_processor(void);
 
-/* How a job reaches a worker. */
+/* The states of a mailbox, through which a worker receives jobs. */
 enum { IDLE = 0, HAS_JOB = 1, MUST_EXIT = 2, RUNS_JOB = 3 };
 struct mailbox {
     int32_t state; /* a futex */
@@ -29,7 +29,7 @@ struct mailbox {
     run_function *entry;
     void *launch;
     void *arena;
-    int32_t *pending; /* jobs of the launch that are not done; a futex */
+    int32_t *pending; /* number of jobs of the launch that are not done; a futex */
     int64_t pad[3];
 };
 SIZE(struct mailbox, BOX_BYTES);
@@ -39,24 +39,24 @@ AT(struct mailbox, launch, BOX_LAUNCH);
 AT(struct mailbox, arena, BOX_ARENA);
 AT(struct mailbox, pending, BOX_PENDING);
 
-/* One thread's part of a launch whose programs wait for each other. It begins with a launch of one
-   program, which is what the kernel sees. */
+/* The state of one thread in a launch whose programs wait for each other. It begins with a launch
+   of one program, which is passed to the kernel. */
 struct runner {
     struct launch_head launch;
-    struct launch *shared; /* the launch that programs are taken from */
+    struct launch *shared; /* the launch from which programs are taken */
     run_function *entry;
-    int64_t program;    /* -1 between programs */
-    int64_t position;   /* of the program in the order of starting */
-    int64_t calls;      /* of the callback in the present wait; 0: not known to wait */
-    int64_t instance;   /* waits begun so far, by all programs */
-    int64_t finished;   /* programs */
+    int64_t program;    /* id of the current program; -1 between programs */
+    int64_t position;   /* position of this program in the order of starting */
+    int64_t calls;      /* number of callbacks from the current wait; 0: no wait is known */
+    int64_t instance;   /* number of waits that this thread has begun */
+    int64_t finished;   /* number of programs that this thread has finished */
     int64_t site;       /* the loop that waits */
     uint64_t iterations;
-    callback_function *callback; /* for all but waits */
-    int64_t cpu;        /* nanoseconds the thread had run when the last call returned */
-    int64_t next, end;  /* positions that it took and has not started */
+    callback_function *callback; /* for callbacks other than those of waits */
+    int64_t cpu;        /* CPU time of the thread when the last call returned, in nanoseconds */
+    int64_t next, end;  /* positions that it has taken but not started */
     int64_t returned_next, returned_end; /* positions that it gave back, for any thread to take */
-    struct runner *returned_link;        /* the runner that gave back before */
+    struct runner *returned_link;        /* the runner that gave back positions before this one */
 };
 SIZE(struct runner, RUN_BYTES);
 AT(struct runner, shared, RUN_SHARED);
@@ -76,14 +76,14 @@ AT(struct runner, returned_next, RUN_RETURNED_NEXT);
 AT(struct runner, returned_end, RUN_RETURNED_END);
 AT(struct runner, returned_link, RUN_RETURNED_LINK);
 
-/* A launch as the runtime sees it. */
+/* A launch with the fields that only the runtime uses. */
 struct launch {
     struct launch_head head;
     int64_t pending;
-    uint64_t longest_sleep;      /* nanoseconds that a wait may sleep */
-    int64_t returned;            /* programs that were given back and not taken again */
-    struct runner *first_return; /* the runner that gave back last */
-    int64_t contended;           /* whether any program has waited */
+    uint64_t longest_sleep;      /* longest sleep of a waiting program, in nanoseconds */
+    int64_t returned;            /* number of programs that were given back and not taken again */
+    struct runner *first_return; /* the runner that gave back positions last */
+    int64_t contended;           /* 1 if any program has waited */
 };
 AT(struct launch, longest_sleep, LAUNCH_LONGEST_SLEEP);
 AT(struct launch, returned, LAUNCH_RETURNED);
@@ -94,23 +94,23 @@ AT(struct launch, contended, LAUNCH_CONTENDED);
 #define WRITE(place, value) __atomic_store_n(&(place), value, __ATOMIC_SEQ_CST)
 #define ADD(place, value) __atomic_fetch_add(&(place), value, __ATOMIC_SEQ_CST)
 
-/* Changes `*place` from `old` to `new`; false if it held something else. */
+/* Changes `*place` from `old` to `new`; returns 0 if it has another value. */
 INLINE int replace(int32_t *place, int32_t old, int32_t new) {
     return __atomic_compare_exchange_n(place, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Nanoseconds of a clock: of the time, or of what this thread has had of the CPU. */
+/* Returns the nanoseconds of a clock, such as the monotonic clock or the thread's CPU time. */
 static int64_t nanoseconds(int32_t clock) {
     int64_t time[2];
     clock_gettime(clock, time);
     return time[0] * 1000000000 + time[1];
 }
 
-/* The thread routine of a worker: waits for a job, runs it, reports it; busy for a moment before it
-   sleeps. */
+/* The thread routine of a worker, which repeatedly waits for a job and runs it. It waits busily for
+   a short time before it sleeps. */
 void *worker(struct mailbox *box) {
-    /* Handlers of signals run here once this thread's stack is full: at the far end of the stack,
-       which nothing else uses. */
+    /* The alternate stack for handlers of signals, which they need if this thread's stack is full.
+       It is at the far end of the stack, which nothing else uses. */
     char spare[ALTERNATE_STACK_BYTES] __attribute__((aligned(16)));
     struct {
         void *base;
@@ -133,12 +133,13 @@ void *worker(struct mailbox *box) {
         }
         if (state == MUST_EXIT)
             return 0;
-        /* The launcher may have taken the job back in the meantime. */
+        /* The launcher may have cancelled the job in the meantime. */
         if (!replace(&box->state, HAS_JOB, RUNS_JOB))
             continue;
         int32_t *pending = box->pending;
         box->entry(box->launch, box->arena);
-        /* Idle before the count says so: the launcher may give this worker the next job at once. */
+        /* Become idle before the count is decremented, because the launcher may then give this
+           worker the next job immediately. */
         WRITE(box->state, IDLE);
         if (__atomic_fetch_sub(pending, 1, __ATOMIC_SEQ_CST) == 1)
             syscall(SYS_FUTEX, pending, (int64_t)FUTEX_WAKE, (int64_t)1);
@@ -154,15 +155,15 @@ void post(struct mailbox **boxes, int64_t count, int32_t state) {
     }
 }
 
-/* Takes back the jobs that no worker has claimed yet. */
+/* Cancels the jobs that no worker has begun yet. */
 static void cancel(struct mailbox **boxes, int64_t count, int32_t *pending) {
     for (int64_t n = 0; n < count; n++)
         if (replace(&boxes[n]->state, HAS_JOB, IDLE))
             __atomic_fetch_sub(pending, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Waits until no job is pending, but not past `tick` nanoseconds (below one second) nor past a
-   signal. Returns how many are left. */
+/* Waits until no job is pending, until `tick` nanoseconds (less than a second) have passed, or
+   until a signal arrives. Returns the number of pending jobs. */
 int32_t await(int32_t *pending, int64_t tick) {
     int64_t time[2] = {0, tick};
     int64_t since = nanoseconds(CLOCK_MONOTONIC);
@@ -177,8 +178,9 @@ int32_t await(int32_t *pending, int64_t tick) {
     return 0;
 }
 
-/* Hands `count` workers a launch each, `stride` bytes apart (0: all have one launch), takes part in
-   the first unless `arena` is null, then awaits them. */
+/* Gives each of `count` workers a launch, and waits for them. The launches are `stride` bytes
+   apart; if it is 0, all workers have the same launch. Unless `arena` is null, this thread takes
+   part in the first launch. */
 int32_t share(struct mailbox **boxes, int64_t count, run_function *entry, char *launch,
               int64_t stride, void *arena, int32_t *pending, int64_t tick) {
     __atomic_fetch_add(pending, (int32_t)count, __ATOMIC_SEQ_CST);
@@ -190,13 +192,13 @@ int32_t share(struct mailbox **boxes, int64_t count, run_function *entry, char *
     post(boxes, count, HAS_JOB);
     if (arena) {
         entry(launch, arena);
-        /* No program is left: workers that have not begun need not, and nobody waits for them. */
+        /* No program is left, so workers that have not begun need not begin. */
         cancel(boxes, count, pending);
     }
     return await(pending, tick);
 }
 
-/* Takes one of the positions that waiting runners gave back; -1 if there is none. */
+/* Takes one of the positions that waiting runners gave back; returns -1 if there is none. */
 static int64_t take_returned(struct launch *shared) {
     struct runner *giver = READ(shared->first_return);
     for (; giver; giver = giver->returned_link) {
@@ -209,8 +211,9 @@ static int64_t take_returned(struct launch *shared) {
     return -1;
 }
 
-/* A runner that waits gives back what it took beyond its program, which another one may need. From
-   then on programs are taken one by one, so that a runner gives back once at most. */
+/* Gives back the positions that a waiting runner has taken but not started, because another program
+   may wait for these programs. From then on, programs are taken one at a time, so a runner gives
+   back positions at most once. */
 static void hand_back(struct runner *runner) {
     struct launch *shared = runner->shared;
     WRITE(shared->contended, 1);
@@ -228,7 +231,7 @@ static void hand_back(struct runner *runner) {
     ADD(shared->returned, end - next);
 }
 
-/* Takes the position of a program to run; -1 if none is left. */
+/* Takes the position of a program to run; returns -1 if none is left. */
 static int64_t take_position(struct runner *runner) {
     struct launch *shared = runner->shared;
     int64_t count = shared->head.count;
@@ -240,7 +243,8 @@ static int64_t take_position(struct runner *runner) {
             if (position >= 0)
                 return position;
         }
-        /* Some at once as long as no program waits: neighbours mostly touch neighbouring memory. */
+        /* Until a program waits, take several at once, because neighbouring programs usually access
+           neighbouring memory. */
         int64_t size = READ(shared->contended) ? 1 : shared->head.batch;
         int64_t position = ADD(shared->head.next, size);
         runner->end = least(position + size, count);
@@ -249,13 +253,13 @@ static int64_t take_position(struct runner *runner) {
             return position;
         }
         runner->next = count;
-        if (READ(shared->returned) <= 0) /* one may have been given back since */
+        if (READ(shared->returned) <= 0) /* else a program has been given back in the meantime */
             break;
     }
     return -1;
 }
 
-/* Runs programs, each as a launch of its own, until none is left. */
+/* Runs programs, each as a separate launch, until none is left. */
 void run_each(struct runner *runner, void *arena) {
     const int64_t *order = runner->shared->head.order;
     int64_t position;
@@ -273,8 +277,9 @@ void run_each(struct runner *runner, void *arena) {
     }
 }
 
-/* Lets others run: busy at first, then yields, then sleeps 50 us, doubling every 8 calls up to what
-   the launch allows, which is more the more programs wait. */
+/* Lets other threads run. The first calls wait busily, the next ones yield, and then each call
+   sleeps. A sleep takes 50 us at first, and its duration doubles every 8 calls up to the limit of
+   the launch, which grows with the number of waiting programs. */
 static void back_off(struct runner *runner, uint64_t calls) {
     if (calls < 4) {
         pause_processor();
@@ -288,11 +293,12 @@ static void back_off(struct runner *runner, uint64_t calls) {
     }
 }
 
-/* The callback of such launches: counts a wait and backs off; all else goes to Python. */
+/* The callback of such launches. It counts the callbacks of a wait and lets other threads run. All
+   other callbacks are passed to Python. */
 int32_t callback(struct runner *runner, uint64_t program, int32_t kind, int32_t site,
                  void *payload) {
     if (kind != KIND_SPIN) {
-        /* What Python does with a wait's own records is not work of the program. */
+        /* The time that Python takes must not count as work of the program. */
         int64_t before = nanoseconds(CLOCK_THREAD);
         int32_t verdict = runner->callback(runner->shared, program, kind, site, payload);
         runner->cpu += nanoseconds(CLOCK_THREAD) - before;
@@ -303,7 +309,7 @@ int32_t callback(struct runner *runner, uint64_t program, int32_t kind, int32_t 
     runner->iterations = iterations;
     int moved = runner->site != (int64_t)(uint32_t)site;
     int again = iterations != 0 && iterations <= before;
-    /* 64 iterations that took the CPU this long were no wait but work. */
+    /* If 64 iterations have used the CPU for this time, they were work and not a wait. */
     int worked = (uint64_t)(nanoseconds(CLOCK_THREAD) - runner->cpu) > 500000;
     if (moved || again || worked) {
         WRITE(runner->calls, 0);
@@ -324,14 +330,14 @@ struct signal_action {
 };
 SIZE(struct signal_action, SIGACTION_BYTES);
 
-/* The texts that are written when a signal kills the process; they may be null. */
+/* The texts that are written if a signal kills the process; they may be null. */
 static struct crash_report {
     const char *head;
     const char *kernel;
     const char *advice;
-    const char *compiled; /* the whole report of a thread that is inside of LLVM */
+    const char *compiled; /* the whole report for a thread that is inside of LLVM */
     uint64_t compiling_thread;
-    struct signal_action *before; /* the handlers before, one for each signal */
+    struct signal_action *before; /* the previous handlers, one for each signal */
 } crash_report;
 SIZE(struct crash_report, NOTE_BYTES);
 AT(struct crash_report, kernel, NOTE_KERNEL);
@@ -348,19 +354,19 @@ static void say(const char *text) {
         write(2, text, strlen(text));
 }
 
-/* True if this thread is inside of LLVM. */
+/* Returns 1 if this thread is inside of LLVM. */
 static int compiles(void) {
     return crash_report.compiled && crash_report.compiling_thread == pthread_self();
 }
 
-/* Hands a signal to the handler before ours. */
+/* Passes a signal to the previous handler. */
 static void hand_on(const struct signal_action *before, int32_t number) {
     sigaction(number, &before[(uint32_t)number], 0);
     raise(number);
 }
 
-/* The handler of signals that kill: writes the report, then hands the signal on. It calls only what
-   a handler may call. */
+/* The handler of signals that kill the process. It writes the report and passes the signal on. It
+   only calls functions that are safe in a signal handler. */
 void crashed(int32_t number) {
     if (compiles()) {
         say(crash_report.compiled);
@@ -375,18 +381,18 @@ void crashed(int32_t number) {
     WRITE(crash_reported, 0);
 }
 
-/* Called at the end of the process: LLVM ends it by `exit` where it does not abort. */
+/* Called at the end of the process, which LLVM may end by `exit` instead of aborting. */
 void exited(void) {
     if (compiles())
         say(crash_report.compiled);
 }
 
-/* Where signals that ask the process to end are reported. */
+/* The target to which signals that ask the process to end are reported. */
 static struct signal_target {
-    int32_t pipe;  /* their numbers are written here */
+    int32_t pipe;  /* file descriptor to which their numbers are written */
     int32_t owner; /* the process that reads them */
-    int32_t ends;  /* whether SIGTERM is reported, too */
-    int32_t count; /* signals reported */
+    int32_t ends;  /* 1 if SIGTERM is reported, too */
+    int32_t count; /* number of reported signals */
     struct signal_action *before;
     void (*interrupt)(void); /* Python's `PyErr_SetInterrupt` */
 } target;
@@ -399,9 +405,10 @@ AT(struct signal_target, interrupt, SIGNAL_TARGET_INTERRUPT);
 
 void *signal_target(void) { return &target; }
 
-/* The handler of such a signal: writes its number to a pipe. SIGINT becomes Python's before the
-   reader of the pipe sees it; the handler before is not called, since LLVM's would raise it again
-   for us. Another signal that is not reported, as in a forked process, is handed on. */
+/* The handler of such a signal, which writes its number to a pipe. For SIGINT, Python is informed
+   before the reader of the pipe can read the number. The previous handler of SIGINT is not called,
+   because LLVM's handler would raise the signal again, for this handler. Any other signal that is
+   not reported, for example in a forked process, is passed to the previous handler. */
 void signalled(int32_t number, void *information, void *context) {
     int32_t *error = __errno_location();
     int32_t before = *error;
@@ -420,13 +427,14 @@ void signalled(int32_t number, void *information, void *context) {
     *error = before;
 }
 
-/* Python's main thread calls this when it comes to it: the request is answered. */
+/* Python's main thread calls this when it handles pending calls, so it has noticed the request. */
 int32_t answered(int32_t *asked) {
     WRITE(*asked, 0);
     return 0;
 }
 
-/* A program leaves a loop because its launch was stopped: the first one notes where it was. */
+/* A program calls this after leaving a loop because its launch was stopped. The first program
+   records its id and the loop. */
 void note_stop(struct launch_head *launch, int64_t program, int64_t site) {
     if (__atomic_exchange_n(&launch->stopped, 1, __ATOMIC_SEQ_CST))
         return;

@@ -1,5 +1,5 @@
 ; Made of native_runtime.c by `python -m tools.native_code`; change that file.
-; 84562c5b87a20db7
+; 467df4594b233825
 %struct.crash_report = type { ptr, ptr, ptr, ptr, i64, ptr }
 %struct.signal_target = type { i32, i32, i32, i32, ptr, ptr }
 %struct.anon = type { ptr, i64, i64 }

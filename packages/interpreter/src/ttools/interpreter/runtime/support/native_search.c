@@ -1,4 +1,4 @@
-/* Searches memory for halves of a word, as fast as memory is read. */
+/* Searches memory for halves of a word, as fast as it can be read. */
 #include "native.h"
 
 typedef uint32_t row __attribute__((vector_size(64)));
@@ -14,15 +14,16 @@ struct job {
     uint64_t found;
 };
 
-/* True if any of `count` halves is that of `word` which stands at its place: even ones are compared
-   with the low half, odd ones with the high half. */
+/* Returns 1 if any of `count` halves is equal to the half of `word` at the matching position:
+   halves with an even index are compared with the low half, those with an odd index with the high
+   half. */
 static int holds(const unaligned_half *memory, uint64_t count, uint64_t word) {
     uint32_t low = word, high = word >> 32;
     row wanted = {low, high, low, high, low, high, low, high,
                   low, high, low, high, low, high, low, high};
     uint64_t n = 0, whole = count & -ROUND_WORDS;
     while (n < whole) {
-        /* What differs from the word in no bit becomes 0, and so does the least of all. */
+        /* A half that is equal becomes 0 by the exclusive or, and then the minimum is 0, too. */
         row one = ~(row){0}, other = ~(row){0};
         for (uint64_t end = n + ROUND_WORDS; n < end; n += 32) {
             one = __builtin_elementwise_min(one, *(const unaligned_row *)&memory[n] ^ wanted);
@@ -48,7 +49,7 @@ void search(struct job *job, void *arena) {
         uint64_t end = least(first + BLOCK_WORDS, job->halves);
         if (holds(job->memory + first, end - first, job->word)) {
             __atomic_store_n(&job->found, 1, __ATOMIC_RELAXED);
-            __atomic_store_n(&job->next, blocks, __ATOMIC_RELAXED); /* others need not look on */
+            __atomic_store_n(&job->next, blocks, __ATOMIC_RELAXED); /* stops the other threads */
             return;
         }
     }

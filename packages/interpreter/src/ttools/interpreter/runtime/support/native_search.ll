@@ -1,5 +1,5 @@
 ; Made of native_search.c by `python -m tools.native_code`; change that file.
-; 7d97bc481fdab420
+; a86632689d1012ab
 define void @search(ptr %job, ptr %arena) {
 entry:
   %blocks1 = getelementptr inbounds i8, ptr %job, i64 8

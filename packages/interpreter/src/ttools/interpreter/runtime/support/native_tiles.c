@@ -1,12 +1,12 @@
-/* Surveys where logged accesses lie, site by site, and whether they lie apart. `native_tiles.py`
-   describes the tables. */
+/* Determines the memory range of the logged accesses of each site, and tests whether the accesses
+   are disjoint. `native_tiles.py` describes the tables. */
 #include "native.h"
 
 /* The runs of adjacent bytes of a record. */
 struct shape {
     int64_t runs;
-    int64_t step; /* bytes from the beginning of one to that of the next */
-    int64_t run;  /* bytes of one */
+    int64_t step; /* bytes from the start of a run to the start of the next */
+    int64_t run;  /* bytes of a run */
 };
 
 INLINE struct shape shape_of(const struct record *record) {
@@ -26,8 +26,8 @@ struct spread {
     int64_t high;    /* the highest start */
     int64_t end;     /* the highest end */
     int64_t longest; /* bytes of the longest run */
-    int64_t most;    /* the most runs of a record */
-    int64_t step;    /* between the runs, or one of the above */
+    int64_t most;    /* the largest number of runs of a record */
+    int64_t step;    /* the step of all records with several runs, or one of the above */
 };
 SIZE(struct spread, ROW_BYTES);
 
@@ -62,14 +62,14 @@ void survey(struct survey_job *job, void *arena) {
     }
 }
 
-/* How the memory of a site is divided: into bands, and these into columns. */
+/* The division of the memory of a site into bands, and of these into columns. */
 struct bands {
-    uint64_t low;     /* where the first band begins */
+    uint64_t low;     /* address of the first band */
     uint64_t band;    /* bytes of a band; 0: the site is left out */
-    uint64_t step;    /* bytes that a run and its column may reach to in a band */
+    uint64_t step;    /* bytes of a row of a band, which the first run of a record must not leave */
     uint64_t column;  /* bytes of a column */
-    uint64_t columns; /* of a band */
-    uint64_t first;   /* the number of the first column */
+    uint64_t columns; /* number of columns in a band */
+    uint64_t first;   /* index of the first column */
 };
 SIZE(struct bands, ROW_BYTES);
 
@@ -78,7 +78,7 @@ struct arrange_job {
     uint64_t count;
     const struct bands *sites;
     uint8_t *taken; /* a byte for each column */
-    int64_t apart;  /* set if no two records lie in one column, and each in one alone */
+    int64_t apart;  /* set if each record is in a column of its own */
 };
 
 void arrange(struct arrange_job *job, void *arena) {

@@ -1,5 +1,5 @@
 ; Made of native_tiles.c by `python -m tools.native_code`; change that file.
-; d31fd0772b6c4522
+; ce29a7a9b0f11278
 %struct.record = type { i64, i64, i64, i64, i32, i32, i64 }
 %struct.spread = type { i64, i64, i64, i64, i64, i64 }
 %struct.bands = type { i64, i64, i64, i64, i64, i64 }

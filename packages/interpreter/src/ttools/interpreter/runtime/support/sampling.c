@@ -1,13 +1,13 @@
-/* The handler of a sampling timer's signal: notes where the thread that it interrupted was. */
+/* The handler of a sampling timer's signal, which records the address of the interrupted code. */
 #include "native.h"
 
-/* Depends on the machine: where the program counter lies in the context of an interrupted thread.
-   */
+/* The offset of the program counter in the context of an interrupted thread, which depends on the
+   machine. */
 extern const int64_t PROGRAM_COUNTER;
 
 static struct taken {
     uint64_t count;
-    uint64_t room; /* how many addresses there is room for */
+    uint64_t room; /* number of addresses for which there is space */
     uint64_t *places;
 } taken;
 

@@ -1,5 +1,5 @@
 ; Made of sampling.c by `python -m tools.native_code`; change that file.
-; dde59b30ba1691e2
+; 8b33ba793f01dd19
 %struct.taken = type { i64, i64, ptr }
 
 @taken = internal global %struct.taken zeroinitializer, align 8
