@@ -170,7 +170,7 @@ class Analysis:
         except TtoolsError as error:
             self._abstain(self._host_abstention(str(error), error, where.box))
             return path, None
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
             lines = str(error).strip().split("\n")
             # In the message of a CompilationError, the error comes last, after the source.
             line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
@@ -221,7 +221,7 @@ class Analysis:
         for launch in path.launches:
             try:
                 self._launch(path.region, launch, _with(launch, new))
-            except Exception as error:  # noqa: BLE001 - nothing is claimed then
+            except Exception as error:  # noqa: BLE001 - a failed analysis proves nothing
                 is_ours = isinstance(error, TtoolsError)
                 what = "" if is_ours else f"the analysis failed with {type(error).__name__}: "
                 reason = f"not modelled: {what}{str(error)[:200]}"

@@ -90,7 +90,7 @@ def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | s
     try:
         with sanitize(checks=_CHECKS, timeout=_SECONDS) as checked:
             make(sizes)
-    except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+    except Exception as error:  # noqa: BLE001 - the user's function may raise anything
         return f"{type(error).__name__}: {error}".split("\n")[0]
     return list(checked.findings)
 

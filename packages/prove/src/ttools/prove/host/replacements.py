@@ -303,7 +303,7 @@ def _module_of(value: Any) -> str:
         return value.__name__
     try:
         name = value.__module__
-    except Exception:  # noqa: BLE001 - whatever objects of the user's do when asked
+    except Exception:  # noqa: BLE001 - reading an attribute of a user's object may raise anything
         return ""
     return name if isinstance(name, str) else ""
 
