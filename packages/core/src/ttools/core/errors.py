@@ -100,7 +100,7 @@ class UnsupportedError(_LocatedError):
 
     @property
     def what(self) -> str:
-        """Return the operation or feature."""
+        """Return the operation or feature that is not supported."""
         return self.message
 
 

@@ -25,7 +25,7 @@ _waiting: dict[str, _Waiting] = {}
 
 
 def after_import(name: str, action: Action) -> Callable[[], None]:
-    """Call a function with a module: at once if it is loaded, else right after its import.
+    """Call a function with a module: now if it is loaded, otherwise right after its import.
 
     Functions for the same module are called in the order of registration.
 

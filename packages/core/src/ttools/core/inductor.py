@@ -289,7 +289,7 @@ def launched_config() -> Any:
 
 
 def trial(tuner: Any, launcher: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return a function for `CachingAutotuner.bench` that launches on copies of the arguments."""
+    """Return a function that `CachingAutotuner.bench` times; it launches on copied arguments."""
     interface = tuner.get_device_interface()
     stream = interface.get_raw_stream(interface.current_device())
 

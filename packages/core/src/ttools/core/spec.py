@@ -109,7 +109,7 @@ class ObjectSpec(Struct, frozen=True, kw_only=True, tag_field="kind", tag="objec
 
     Attributes:
         type: Name of its Python type.
-        address: Address that it represents, if it stands for a pointer.
+        address: Address that the object represents, if it is used as a pointer.
     """
 
     type: str
@@ -211,7 +211,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         return tuple(argument.name for argument in self.arguments)
 
     def argument(self, index: int) -> ArgumentSpec | None:
-        """Return the argument of a parameter; None for -1, which stands for no parameter."""
+        """Return the argument of a parameter by index; None for -1, which means no parameter."""
         return self.arguments[index] if 0 <= index < len(self.arguments) else None
 
     def coordinates(self, program: int) -> Grid:

@@ -246,7 +246,8 @@ def inspect_sources(
     """Compile kernels for a target, in order, with the reasons for repeated compilations.
 
     Args:
-        inspections: A list to which each result is added at once; a new list by default.
+        inspections: A list to which each result is added as soon as it exists; a new list by
+            default.
 
     Raises:
         CompilationError: Triton's compiler refuses a kernel.

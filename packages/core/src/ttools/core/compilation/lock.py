@@ -128,7 +128,7 @@ def entry_of(inspection: Inspection, costs: RunCosts | None = None) -> Entry:
 
 
 def instructions_by_line(inspection: Inspection) -> Counter[SourceLocation | None]:
-    """Count the machine instructions by source line; None stands for instructions without one."""
+    """Count machine instructions by source line; those without a line are counted under None."""
     stage = inspection.compilation.stages[-1]
     listing = annotate(stage, inspection.compilation.text(stage))
     return Counter(line.source for line in listing if _is_code(stage, line.text))

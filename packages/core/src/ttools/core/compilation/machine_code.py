@@ -123,7 +123,7 @@ def read_machine_code(listing: str) -> MachineCode:
 
 
 def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
-    """Return the index that a branch jumps to, or None."""
+    """Return the index of the instruction to which a branch jumps; None for other instructions."""
     label = _TARGET.search(instruction.operands) if instruction.name == "BRA" else None
     return labels.get(label[1] or label[2]) if label else None
 

@@ -156,7 +156,7 @@ def _amd(compilation: Compilation) -> tuple[int, int, int, int]:
         return int(match[1]) if match else 0
 
     local = number("private_segment_fixed_size")
-    # Local memory may hold only arrays; the spill counts tell whether registers were spilled.
+    # Local memory may contain only arrays; registers were spilled only if the spill counts say so.
     spilled = local if number("vgpr_spill_count") or number("sgpr_spill_count") else 0
     moves = len(re.findall(r"\bscratch_(?:load|store)", text)) if spilled else 0
     return number("vgpr_count"), local, spilled, moves

@@ -94,7 +94,7 @@ def _install_kernels() -> None:
 
 
 def _computed_by_name(key: str) -> Any:
-    """Return a fallback kernel for operators without one, such as those of other libraries."""
+    """Return a kernel for operators that have none for the device, such as those of libraries."""
     computed = cache(partial(computed_on_cpu, key=key))
 
     def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:

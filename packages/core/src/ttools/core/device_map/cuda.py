@@ -136,7 +136,7 @@ CUDA_VERSION = "12.8"
 
 
 class _Selection:
-    """A context manager that stands for `torch.cuda.device(…)` and changes nothing."""
+    """Replaces `torch.cuda.device(…)` by a context manager that changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.idx = 0

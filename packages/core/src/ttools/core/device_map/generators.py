@@ -47,7 +47,7 @@ class Generator(_Original, metaclass=_AnyGenerator):  # type: ignore[misc]
 
 
 class DeviceGenerator(Generator):
-    """A generator of the mapped device, which draws with a CPU generator."""
+    """A random number generator of the mapped device, whose numbers a CPU generator draws."""
 
     _seed = _offset = 0
     #: State of the CPU generator at this offset.

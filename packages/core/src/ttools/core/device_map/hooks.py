@@ -215,7 +215,7 @@ class _Symbol(ctypes.Structure):
 
 
 def _entries(table: int) -> int | None:
-    """Return the number of functions in a table by its symbol's size; None if it has no symbol."""
+    """Return the number of functions in a virtual table, from the size of its symbol, if any."""
     lookup = getattr(ctypes.CDLL(None), "dladdr1", None)
     if lookup is None:  # only GNU's C library has it
         return None

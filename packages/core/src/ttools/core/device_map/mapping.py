@@ -182,7 +182,8 @@ class _Mapping:
     """The active map.
 
     Attributes:
-        patches: The replaced attributes, installed at once or when torch and Triton are imported.
+        patches: The replaced attributes, which are installed when torch and Triton are imported, or
+            immediately if they are already imported.
     """
 
     def __init__(self, on_first_use: Callable[[], None] | None) -> None:

@@ -64,7 +64,7 @@ class ScriptEnd:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Take the steps; daemon threads continue to run.
+        """Join threads, call exit functions and so on, as Python does; daemon threads keep running.
 
         Exceptions in exit functions are printed, as Python does.
 

@@ -82,7 +82,7 @@ def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> All
 
 
 class _Ending:
-    """Up to Triton 3.8: replaces the backend's class attribute `instrumentation`."""
+    """Replaces the backend's class attribute `instrumentation`, which has the hook up to 3.8."""
 
     def load_dialects(self, context: Any) -> None:
         """Load nothing."""

@@ -19,7 +19,7 @@ from ttools.core.triton_versions.front_end import compiled_source
 def kernel_ast_source(
     function: Any, signature: Mapping[str, Any], constants: Mapping[Any, Any], hints: Any
 ) -> Any:
-    """Return the argument of `triton.compile` for a Python kernel, cached by file."""
+    """Return the source object for `triton.compile`; its cache key contains the kernel's file."""
     return _located_class()(function, dict(signature), dict(constants), dict(hints))
 
 

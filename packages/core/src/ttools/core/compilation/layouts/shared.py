@@ -19,7 +19,7 @@ def offset(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
 
 def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
-    """Yield sentences about the offsets of some rows; none if the layout is unknown."""
+    """Yield sentences that describe the offsets of some rows; none if the layout is unknown."""
     offset_of = offset(layout, shape)
     if offset_of is None:
         return

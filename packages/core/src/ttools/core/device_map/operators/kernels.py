@@ -454,7 +454,7 @@ def _for_each_pair(action: Callable[[Any, Any], None], value: Any, host: Any) ->
 
 
 def _assign(tensor: Any, host: Any) -> None:
-    """Copy a result into an `out=` tensor."""
+    """Copy a result from a temporary tensor to the script's `out=` tensor."""
     if tensor.layout is not torch.strided:
         _update(tensor, host)
     elif tensor.shape == host.shape:
