@@ -14,6 +14,8 @@ from tests.forked_python import PYTHON
 
 from ttools.interpreter.runtime.permanent_memory import immortal_memory, immortal_text
 
+pytest.importorskip("torch")  # the scripts of this file import it
+
 #: Program that runs a kernel, frees the objects of the report and overwrites their memory. It ends
 #: in the way that its arguments describe.
 SCRIPT = """\
