@@ -87,7 +87,25 @@ def test_invalid_values_are_reported_in_sentences(
 def test_unknown_command(called_ttools: Run) -> None:
     result = called_ttools("interpet")
     assert result.returncode == 2
-    assert "interpet" in result.stderr
+    assert result.stderr == "error: there is no command `interpet`; did you mean `interpret`?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--verbos", "doctor"], "`ttools` has no option `--verbos`; did you mean `--verbose`?"),
+        (["tune", "--gpuss", "0"], "`ttools tune` has no option `--gpuss`; did you mean `--gpus`?"),
+        (["sanitize", "--format", "yaml"], "'yaml' is not one of 'text', 'markdown', 'json'"),
+        (["replay", "train.py"], "`train.py` is not a record: give FILE.tt"),
+        (["replay"], "nothing to replay: give FILE.tt"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(called_ttools: Run, words: list[str], sentence: str) -> None:
+    result = called_ttools(*words)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert sentence in line
 
 
 @pytest.mark.parametrize(
@@ -109,10 +127,12 @@ def test_unknown_command(called_ttools: Run) -> None:
         ("ttools tune --gpu sm_10", "sm_100"),
         ("ttools inspect --gpu sm_8", "sm_80"),
         ("ttools profile ./scr", "./script.py"),
+        ("ttools sanitize --only ad", "add_kernel"),
+        ("ttools rep", "replay"),
     ],
 )
 def test_shell_completion(started_ttools: Run, tmp_path: Path, typed: str, expected: str) -> None:
-    (tmp_path / "script.py").touch()
+    (tmp_path / "script.py").write_text("@triton.jit\ndef add_kernel(x): pass\ndef add(): pass\n")
     words = typed.split(" ")
     result = started_ttools(
         _TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)

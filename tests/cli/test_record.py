@@ -96,7 +96,7 @@ def test_a_record_shows_the_defect_without_the_source(
 def test_a_record_can_be_run_profiled_and_dumped(
     recorded: CompletedProcess[str], ttools: Run, tmp_path: Path
 ) -> None:
-    shown = ttools("interpret", "a.tt", "--stats")
+    shown = ttools("replay", "a.tt", "--stats")
     assert shown.returncode == 0, shown.stderr
     assert "double, grid (1, 1, 1), launched from" in shown.stdout
     assert "kernel `sums` at " in shown.stderr

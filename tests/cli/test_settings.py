@@ -106,7 +106,7 @@ def test_quiet_and_verbose(called_ttools: Run, ttools: Run, project: Path) -> No
 
 def test_suggestions(called_ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("")
-    assert "'sanitize'" in called_ttools("sanitise").stderr
+    assert "`sanitize`" in called_ttools("sanitise").stderr
     assert "--fail-on" in called_ttools("sanitize", "--fial-on", "note", "x.py").stderr
     mistyped = called_ttools("sanitize", "--check", "memchek", "x.py")
     assert "there is no check `memchek`; did you mean `memcheck`?" in mistyped.stderr

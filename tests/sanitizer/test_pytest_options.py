@@ -122,7 +122,7 @@ def test_a_report_of_the_whole_run(
     report = ("--ttools-format=json", "--ttools-output=report.json")
     result = run_pytest(files, "--ttools-sanitize", *report, *workers)
     assert outcome(result) == "2 failed, 1 passed", result.stdout
-    assert "1 error in 1 kernel, 3 launches; see " in result.stdout
+    assert "1 error in 1 kernel, 3 launches; the report is in " in result.stdout
     data = json.loads((same_folder / "report.json").read_text())
     (finding,) = data["findings"]
     assert (finding["kind"], finding["count"]) == ("oob_load", 56)

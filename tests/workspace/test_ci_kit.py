@@ -148,9 +148,10 @@ def test_hooks_run_commands_that_exist() -> None:
         help_command = [sys.executable, *words[1:], "--help"]
         result = subprocess.run(help_command, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
-    pattern = re.compile(hooks["ttools-sanitize"]["files"])
-    assert pattern.search("a/test_k.py")
-    assert not pattern.search("a/k.py")
+    for hook in hooks.values():  # a changed kernel concerns tests in other files
+        assert hook["types"] == ["python"]
+        assert "files" not in hook
+        assert not hook["pass_filenames"]
     page = (ROOT / "docs" / "ci.md").read_text()
     assert set(re.findall(r"- id: ([\w-]+)", page)) == set(hooks)
 

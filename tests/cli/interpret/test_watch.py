@@ -128,12 +128,14 @@ def test_a_trace_that_reaches_its_limit(ttools: Run, script: str) -> None:
     assert "warning: the trace reached its limit of 512 bytes" in result.stderr
 
 
-def test_selections_without_values_are_warned_of(ttools: Run, script: str) -> None:
-    wishes = ("ac", "rows.py:99", "other.py:8")
+def test_selections_without_values_are_warned_of(ttools: Run, script: str, tmp_path: Path) -> None:
+    (tmp_path / "helper.py").touch()  # its kernels could have any variables
+    (tmp_path / script).write_text(f"{SCRIPT}import helper\n")
+    wishes = ("ac", "rows.py:7", "other.py:8")
     result = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
     assert result.returncode == 2
     assert "there is no variable `ac` to watch in the kernels that ran; there are" in result.stderr
-    assert "no variable is assigned at `rows.py:99`; lines of that file" in result.stderr
+    assert "no variable is assigned at `rows.py:7`; lines of that file" in result.stderr
     assert "there is no line `other.py:8` to watch" in result.stderr
 
 
@@ -215,12 +217,41 @@ def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:
     page = (tmp_path / "rows.html").read_text("utf-8")
     assert "<h1>row_sum</h1>" in page
     assert "of <code>rows.py</code>" in page
+    assert "note: the report is in rows.html" in result.stderr
+    shown = ttools("interpret", "--format", "html", script)
+    assert "<h1>row_sum</h1>" in shown.stdout
+    assert "done 295.0" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("watched", "sentence"),
+    [
+        ("rows.py:999", "no variable is assigned at `rows.py:999`, which is outside of every kern"),
+        ("rows.py:1", "its kernels are at lines "),
+        (
+            "columns2",
+            "there is no variable `columns2` to watch in rows.py; did you mean `columns`?",
+        ),
+    ],
+)
+def test_what_a_script_does_not_have_is_refused_before_it_runs(
+    ttools: Run, script: str, watched: str, sentence: str
+) -> None:
+    result = ttools("interpret", "--watch", watched, script)
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert sentence in result.stderr
+
+
+def test_names_are_not_refused_if_kernels_may_be_elsewhere(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(SCRIPT.split("x = torch")[0])
+    (tmp_path / "main.py").write_text("import kernels\nprint('ran')\n")
+    result = ttools("interpret", "--watch", "columns2", "main.py")
+    assert result.stdout == "ran\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "--format html is a page: name a file for it with --output"),
         (("--output", "p.html", "--compare", "eager"), "--compare has no page"),
         (("--output", "p.html", "--engine", "eager"), "look into native code"),
     ],

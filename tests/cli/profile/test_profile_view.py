@@ -41,6 +41,9 @@ def test_a_file_that_proton_wrote(ttools: Run, called_ttools: Run, tmp_path: Pat
     assert result.returncode == 0, result.stderr
     assert "metrics: " in result.stdout
     assert "gbyte/s" in result.stdout
+    words = ("-m", "count,bytes,gbyte/s", "--format", "markdown", "mine.hatchet")
+    shown = called_ttools("profile", "view", *words).stdout.splitlines()
+    assert shown[2].startswith("| name | count | bytes | gbyte/s")
     words = ("-m", "count,bytes,gbyte/s", "--format", "csv", "mine.hatchet")
     result = called_ttools("profile", "view", *words)
     rows = {row["name"]: row for row in csv.DictReader(StringIO(result.stdout))}

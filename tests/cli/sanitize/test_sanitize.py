@@ -237,7 +237,7 @@ def test_program_may_change_the_folder(ttools: Run, buggy: str, tmp_path: Path) 
     (tmp_path / "away.py").write_text("import os, buggy\nos.chdir('/')\n")
     (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "race"\nreason = "none"\n')
     result = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
-    assert "see found.txt" in result.stderr
+    assert "the report is in found.txt" in result.stderr
     assert (tmp_path / "found.txt").read_text().startswith(FINDING)
 
 

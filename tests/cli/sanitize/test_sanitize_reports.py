@@ -18,7 +18,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def test_json_report_in_a_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
     result = ttools("sanitize", "--format", "json", "--output", "report.json", buggy)
     assert (result.stdout, result.returncode) == ("right: True\n", 1)
-    assert result.stderr == f"note: {SUMMARY}; see report.json\n"
+    assert result.stderr == f"note: {SUMMARY}; the report is in report.json\n"
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["schema"] == "ttools.report/1"
     assert report["script"] == {"target": "buggy.py", "exit_code": 0}
@@ -28,6 +28,17 @@ def test_json_report_in_a_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
     assert (finding["kind"], finding["count"]) == ("oob_load", 24)
     assert finding["argument"]["name"] == "x_ptr"
     assert (finding["program"], finding["lane"]) == ([15, 0, 0], [40])
+
+
+def test_markdown(ttools: Run, buggy: str) -> None:
+    result = ttools("sanitize", "--format", "markdown", buggy)
+    assert result.returncode == 1
+    title, _, *table = result.stdout.splitlines()
+    assert title == f"**{SUMMARY}**"
+    assert table[:2] == ["| severity | kind | place | kernel | message |", "|---|---|---|---|---|"]
+    (row,) = table[2:]
+    assert row.startswith("| error | oob\\_load | buggy.py:")
+    assert "right: True" in result.stderr
 
 
 def test_json_keeps_the_status_of_the_script(ttools: Run, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from ttools.cli.profile.view import profile_view_command
 from ttools.cli.prove.command import prove_command
 from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
-from ttools.cli.targets import TargetCommand
+from ttools.cli.targets import REPLAY_HELP, ReplayCommand, TargetCommand
 from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.cli.tune.stores import (
     tune_diff_command,
@@ -49,6 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("interpret", cls=TargetCommand)(interpret_command)
+app.command("replay", cls=ReplayCommand, help=REPLAY_HELP)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("prove", cls=TargetCommand)(prove_command)
 app.command("profile", cls=TargetCommand)(profile_command)
@@ -152,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
     console.replace_closed_streams()
+    console.set_verbosity("normal")  # the options below may set another one
     command_line.set(("ttools", *words))
     try:
         require_working_folder()

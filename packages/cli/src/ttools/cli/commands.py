@@ -58,8 +58,29 @@ def _without_former_names(command: TyperCommand) -> Iterator[None]:
             parameter.opts = all_names
 
 
+@contextmanager
+def _errors_as_sentences() -> Iterator[None]:
+    """Replace errors of typer, which would be printed in a box, by our own.
+
+    Raises:
+        UsageError: The command line is wrong.
+    """
+    try:
+        yield
+    except Exception as error:
+        # typer has a copy of click's exceptions from version 0.20 on, so classes differ.
+        if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        raise UsageError(_sentence(error)) from None
+
+
 class Group(TyperGroup):
     """The `ttools` command group."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Report wrong options before the command in a sentence."""
+        with _errors_as_sentences():
+            return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """Resolve two words to a command if one exists; it has priority over a script.
@@ -73,6 +94,10 @@ class Group(TyperGroup):
                 return both, self.commands[both], args[2:]
             if not ctx.resilient_parsing:
                 self._refuse_mistyped(*args[:2])
+        if args and args[0] not in self.commands and not ctx.resilient_parsing:
+            names = sorted({name.partition(" ")[0] for name in self.commands})
+            hint = did_you_mean(args[0], names) or f"; commands are {', '.join(names)}"
+            raise UsageError(f"there is no command `{args[0]}`{hint}")
         return super().resolve_command(ctx, args)
 
     def _refuse_mistyped(self, first: str, second: str) -> None:
@@ -91,14 +116,9 @@ class Command(TyperCommand):
     """A command of `ttools`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Reword error messages as sentences with suggestions."""
-        try:
+        """Report wrong options and values in sentences with suggestions."""
+        with _errors_as_sentences():
             return super().parse_args(ctx, args)
-        except Exception as error:
-            message = getattr(error, "message", None)
-            if isinstance(message, str):
-                error.message = _reworded(message)  # type: ignore[attr-defined]
-            raise
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
         """Complete current names of options."""
@@ -117,6 +137,20 @@ class Command(TyperCommand):
                 table.add_row(f"{self.name} {word}", command.get_short_help_str(limit=200))
             title = f"Commands with options of their own (ttools {self.name} COMMAND --help)"
             Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
+
+
+def _sentence(error: Any) -> str:
+    """Return the message of an error of typer, with a suggestion."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "ttools"
+    if name := getattr(error, "option_name", ""):
+        if "o such option" not in error.message:
+            return str(error.message).removesuffix(".")
+        known = [option for item in context.command.params for option in item.opts]
+        hint = did_you_mean(name, set(known) - _FORMER) or f"; see `{command} --help`"
+        return f"`{command}` has no option `{name}`{hint}"
+    error.message = _reworded(error.message)
+    return str(error.format_message()).removesuffix(".")
 
 
 def _reworded(message: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 #: Extensions of files that commands run.
 _RUN = (".py", ".ttir", ".tt")
+#: Maximum number of files that are searched for kernels.
+_MOST_FILES = 50
 
 
 def checks(incomplete: str) -> list[str]:
@@ -23,6 +26,17 @@ def gpus(incomplete: str) -> list[str]:
     from ttools.core.gpus.targets import ARCHITECTURES
 
     return _beginning([*DEVICES, *ARCHITECTURES], incomplete)
+
+
+def kernels(incomplete: str) -> list[str]:
+    """Complete names of kernels in the scripts of the command line, else in those of the folder."""
+    from ttools.cli.kernel_file import kernels_in
+
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = [Path(word.rpartition(":")[0] or word) for word in line.split()]
+    scripts = [word for word in words if word.suffix == ".py"] or sorted(Path().glob("*.py"))
+    found = dict.fromkeys(name for file in scripts[:_MOST_FILES] for name in kernels_in(file))
+    return _beginning(found, incomplete)
 
 
 def words_or_scripts(words: Sequence[str]) -> Callable[[str], list[str]]:

@@ -1,12 +1,38 @@
-"""Loads the kernel that `FILE.py:NAME` names."""
+"""Loads the kernel that `FILE.py:NAME` names, and reads names from files without running them."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from difflib import get_close_matches
 from inspect import isroutine
+from pathlib import Path
 from typing import Any
 
 from ttools.core.process.user_module import LoadError, load_file, split_word
+
+
+def parsed(file: Path) -> ast.Module | None:
+    """Return the syntax tree of a Python file; None if it cannot be read."""
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def kernels_of(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Yield functions that are decorated by `jit`, `triton.jit` or a call of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            decorators = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+            if any(ast.unparse(d).rpartition(".")[2] == "jit" for d in decorators):
+                yield node
+
+
+def kernels_in(file: Path) -> list[str]:
+    """Return the names of the kernels that a file defines, without running it."""
+    tree = parsed(file)
+    return [] if tree is None else [kernel.name for kernel in kernels_of(tree)]
 
 
 def load_kernel(word: str) -> Any:

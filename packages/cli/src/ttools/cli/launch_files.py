@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes
-from ttools.cli.console import stdout
+from ttools.cli.console import say, stdout
 from ttools.core.errors import UsageError, file_errors
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
 
     with file_errors(f"write `{dump}`"), dump.open("wb") as file:
         np.savez(file, **outputs)  # type: ignore[arg-type]
+    say("note", f"the tensors are in {dump}")
 
 
 def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> Table:

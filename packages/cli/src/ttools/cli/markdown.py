@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-#: Characters that would be markup or end a cell.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
+from ttools.core.reports.markdown import escaped
+
 #: Width of trees, whose lines are not wrapped.
 _WIDTH = 1000
 
@@ -43,7 +43,7 @@ def _table(table: Table) -> str:
 
 def _sentences(caption: object) -> Iterator[str]:
     for line in _plain(caption).splitlines():
-        yield f"{_escaped(line)}  "  # a line of its own
+        yield f"{escaped(line)}  "  # a line of its own
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -51,11 +51,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    return _escaped(" ".join(_plain(value).split()))
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
+    return escaped(" ".join(_plain(value).split()))
 
 
 def _plain(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ttools.cli import completion
 from ttools.core.device_map.map_option import read_device_map
 from ttools.core.errors import UsageError
 
@@ -87,7 +88,12 @@ ProgramsOption = Annotated[
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    _launch("--only", metavar="KERNEL", help="Interpret only kernels of this name; repeatable."),
+    _launch(
+        "--only",
+        metavar="KERNEL",
+        autocompletion=completion.kernels,
+        help="Interpret only kernels of this name; repeatable.",
+    ),
 ]
 DeviceMapOption = Annotated[
     str | None,

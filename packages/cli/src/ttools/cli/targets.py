@@ -48,6 +48,32 @@ class TargetCommand(Command):
         return super().parse_args(ctx, separated)
 
 
+REPLAY_HELP = """Run the launches of a record on the CPU again.
+
+`ttools replay FILE.tt` is `ttools interpret FILE.tt`, with the same options.
+"""
+
+
+class ReplayCommand(TargetCommand):
+    """`interpret` for records only."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Require a record.
+
+        Raises:
+            UsageError: The command line names something else.
+        """
+        rest = super().parse_args(ctx, args)
+        words = ctx.params.get("words") or [""]
+        if not ctx.resilient_parsing and not words[0].endswith(RECORD_SUFFIX):
+            named = f"`{words[0]}` is not a record" if words[0] else "nothing to replay"
+            raise UsageError(
+                f"{named}: give FILE{RECORD_SUFFIX}, which `ttools record` writes; `ttools "
+                "interpret` runs scripts"
+            )
+        return rest
+
+
 def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
     """Say which options of ttools go to a script that never mentions them."""
     misplaced = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}

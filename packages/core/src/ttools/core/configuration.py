@@ -59,7 +59,9 @@ VARIABLES = tuple(
 )
 _COMMANDS = (
     "INTERPRET",
+    "REPLAY",
     "SANITIZE",
+    "PROVE",
     "PROFILE",
     "TUNE",
     "INSPECT",

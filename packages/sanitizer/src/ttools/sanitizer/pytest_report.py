@@ -108,7 +108,7 @@ class RunReport:
         if self._options.output is None:
             return text.rstrip().splitlines()
         Path(self._options.output).write_text(text, "utf-8")
-        return [f"{TITLE}: {summary(report)}; see {self._options.output}"]
+        return [f"{TITLE}: {summary(report)}; the report is in {self._options.output}"]
 
 
 def _united(findings: list[Any]) -> list[Any]:

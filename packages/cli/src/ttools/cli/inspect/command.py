@@ -82,6 +82,7 @@ InspectedOnlyOption = Annotated[
     _compilation(
         "--only",
         metavar="KERNEL",
+        autocompletion=completion.kernels,
         help="Inspect only kernels of this name among those a script launches; repeatable.",
     ),
 ]

@@ -29,6 +29,7 @@ from ttools.cli.console import (
     write_tables,
 )
 from ttools.cli.interpret import watching
+from ttools.cli.interpret.selectors import refuse_unknown
 from ttools.cli.work import (
     read_work,
     require_source,
@@ -274,6 +275,7 @@ def interpret_command(
         raise UsageError("--unsafe is for native code; --engine eager refuses such accesses")
     if timeout and isinstance(work, Target) and (watch_options.any or engine == "eager"):
         raise UsageError("--timeout is for native code that nothing watches")
+    refuse_unknown(watch or (), work)
     require_folder(output, dump_outputs, trace)
     if on_stdout or watch_options.any:
         keep_stdout_for_report(form, output)

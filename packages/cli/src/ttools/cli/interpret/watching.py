@@ -35,7 +35,7 @@ class WatchOptions:
         output: File for the report; by default standard output.
 
     Raises:
-        UsageError: Options contradict each other, or a page or a limit lacks its file.
+        UsageError: Options contradict each other, or a limit lacks its file.
     """
 
     watch: Sequence[str]
@@ -48,8 +48,6 @@ class WatchOptions:
     output: Path | None
 
     def __post_init__(self) -> None:
-        if self.picture and self.output is None:
-            raise UsageError("--format html is a page: name a file for it with --output")
         if self.picture and self.compare is not None:
             raise UsageError("--compare has no page: leave --format html")
         if self.trace_limit is not None and not self.any:
@@ -120,8 +118,7 @@ def report(run: WatchedRun, requested: WatchOptions, target: str) -> bool:
     if requested.compare is not None and not run.unmatched:
         return _report_comparison(run, requested)
     if requested.picture:
-        assert requested.output is not None  # checked in `__post_init__`
-        run.picture(target).save(requested.output)
+        write_text(run.picture(target).html(), requested.output)
         return False
     from ttools.watch.report import summary
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ttools.cli import options
 from ttools.cli.console import require_folder, say, write_json, write_tables, write_text
+from ttools.cli.markdown import markdown
 
 if TYPE_CHECKING:
     from ttools.profiler.view.file import Number, ProtonProfile
@@ -64,7 +65,8 @@ ThresholdOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Literal["text", "json", "csv"], typer.Option("--format", help="Format of the report.")
+    Literal["text", "markdown", "json", "csv"],
+    typer.Option("--format", help="Format of the report."),
 ]
 
 
@@ -101,6 +103,8 @@ def profile_view_command(
     headings = [column.name for column in metric_columns]
     if form == "text":
         write_tables([_table(profiles, headings, selected)], output)
+    elif form == "markdown":
+        write_text(markdown([_table(profiles, headings, selected)]), output)
     elif form == "csv":
         write_text(_csv(profiles, headings, selected), output)
     else:

@@ -84,7 +84,7 @@ VerboseOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Literal["text", "json", "sarif", "junit", "github", "html"],
+    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
     _report("--format", help="Format of the report."),
 ]
 FailOnOption = Annotated[

@@ -163,7 +163,7 @@ class Proving:
         else:
             write_text(text, self.output, announces=False)
         if self.output is not None:
-            say("note", f"{summary(report)}; see {self.output}")
+            say("note", f"{summary(report)}; the report is in {self.output}")
         if report.is_interrupted:
             return exit_codes.INTERRUPTED
         if report.failing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ttools.cli import exit_codes, options
+from ttools.cli import completion, exit_codes, options
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say, say_interrupted
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
@@ -30,7 +30,12 @@ WordsArgument = Annotated[
 OutputOption = Annotated[Path, _record("--output", metavar="FILE.tt", help="The record.")]
 OnlyOption = Annotated[
     list[str] | None,
-    _record("--only", metavar="KERNEL", help="Record kernels of this name only; repeatable."),
+    _record(
+        "--only",
+        metavar="KERNEL",
+        autocompletion=completion.kernels,
+        help="Record kernels of this name only; repeatable.",
+    ),
 ]
 LaunchOption = Annotated[
     list[str] | None,

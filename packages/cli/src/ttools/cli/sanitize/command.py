@@ -177,7 +177,7 @@ class SanitizeEnding:
         if not report.launches:
             say("note", no_launch(report))
         elif self.output is not None:
-            say("note", f"{summary(report)}; see {self.output}")
+            say("note", f"{summary(report)}; the report is in {self.output}")
 
     def _exit_status(self, report: Report) -> int:
         """Return the exit status of a run whose program succeeded."""
@@ -210,7 +210,7 @@ _suppress = partial(typer.Option, rich_help_panel="Suppression")
 _gpu = partial(typer.Option, rich_help_panel="On a GPU")
 
 FindingsFormatOption = Annotated[
-    Literal["text", "json", "sarif", "junit", "github", "html"],
+    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
     _report("--format", help="Format of the report."),
 ]
 FailOnOption = Annotated[
@@ -261,6 +261,7 @@ CheckedOnlyOption = Annotated[
     _checks(
         "--only",
         metavar="KERNEL",
+        autocompletion=completion.kernels,
         help="Check kernels of this name only, others run unchecked; repeatable.",
     ),
 ]

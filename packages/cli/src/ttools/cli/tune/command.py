@@ -219,7 +219,7 @@ def tune_command(
     autotuned kernel that the script launches is tuned, on this machine's GPU or CPU or, without
     timing, for a GPU that is not here. A configuration that fails or whose outputs differ cannot
     win. FILE.py:KERNEL is tuned over --space on --inputs without a script. The exit status is the
-    script's own.
+    script's own; 4 if the script succeeds and launches no autotuned kernel.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
@@ -299,7 +299,8 @@ def tune_command(
         _show_messages(run, store, only or (), failed=status != exit_codes.OK)
     if failure is not None:
         raise failure
-    raise typer.Exit(status)
+    is_empty = not (run.results or run.single or run.locked)
+    raise typer.Exit(status or (exit_codes.UNKNOWN if is_empty else exit_codes.OK))
 
 
 @contextmanager

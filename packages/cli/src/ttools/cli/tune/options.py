@@ -104,7 +104,12 @@ GpuFileOption = Annotated[
 ]
 TunedOnlyOption = Annotated[
     list[str] | None,
-    _search("--only", metavar="KERNEL", help="Run and tune only kernels of this name; repeatable."),
+    _search(
+        "--only",
+        metavar="KERNEL",
+        autocompletion=completion.kernels,
+        help="Run and tune only kernels of this name; repeatable.",
+    ),
 ]
 ReferenceOption = Annotated[
     str | None,

@@ -19,6 +19,7 @@ WRITERS = {
     "junit": "ttools.core.reports.junit",
     "github": "ttools.core.reports.github",
     "html": "ttools.core.reports.html",
+    "markdown": "ttools.core.reports.markdown",
 }
 
 

@@ -1,0 +1,35 @@
+"""The report as a table in GitHub-flavoured Markdown, for comments on pull requests."""
+
+from __future__ import annotations
+
+import re
+
+from ttools.core.findings.findings import Finding
+from ttools.core.reports.report import Report, summary
+from ttools.core.reports.text import affected_text
+
+#: Characters that would be markup or end a cell.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
+_HEAD = "| severity | kind | place | kernel | message |\n|---|---|---|---|---|\n"
+
+
+def write(report: Report) -> str:
+    """Return the summary, and a table with a row per finding."""
+    rows = "".join(_row(finding, report) for finding in report.findings)
+    return f"**{escaped(summary(report))}**\n" + (f"\n{_HEAD}{rows}" if rows else "")
+
+
+def _row(finding: Finding, report: Report) -> str:
+    place = ""
+    if finding.location is not None:
+        place = f"{report.path(finding.location.file)}:{finding.location.line}"
+    texts = [finding.message, affected_text(finding)]
+    if finding.help:
+        texts.append(f"help: {finding.help}")
+    cells = (finding.severity, finding.kind, place, finding.kernel, "; ".join(filter(None, texts)))
+    return f"| {' | '.join(map(escaped, cells))} |\n"
+
+
+def escaped(text: str) -> str:
+    """Return text in one line, without markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
