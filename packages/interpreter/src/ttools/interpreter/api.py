@@ -30,9 +30,9 @@ __all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 class Interpretation(ContextDecorator, ShowsItself):
     """A run of the engine, as a context manager and as a decorator; `interpret` creates it.
 
-    It may be entered repeatedly, even while it is active, and by several threads; its statistics
-    add up. Launches of threads that enter no run of their own, such as autograd's, belong to the
-    run that was entered last.
+    It may be entered repeatedly, even while it is active, and by several threads. Its statistics
+    then cover all of its launches. Launches of threads that have not entered any run, such as those
+    of autograd, belong to the run that was entered last.
     """
 
     def __init__(self, run: Run, device_map: str | None = None) -> None:
@@ -42,7 +42,7 @@ class Interpretation(ContextDecorator, ShowsItself):
         self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:
-        """Return this run, after excluding launches of threads that have entered no run."""
+        """Exclude launches of threads that have not entered any run, and return this run."""
         self._run.shared = False
         return self
 

@@ -35,8 +35,9 @@ from ttools.ir.dialects.traits import (
 
 
 class Provenance:
-    """The origins of pointers in one function; None in a result means that any origin is
-    possible.
+    """The origins of the pointers of one function, as indices of its parameters.
+
+    None among the origins of a pointer means that any other origin is possible, too.
     """
 
     def __init__(self, function: Operation) -> None:
@@ -157,7 +158,7 @@ def _makes_progress(op: Operation) -> bool:
 
 
 def _counts(op: Operation) -> bool:
-    """Return whether an operation atomically adds something other than zero."""
+    """Return whether an operation is an atomic addition of something other than zero."""
     if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
         return False
     return not _is_zero(op.operand("val"))
@@ -178,7 +179,7 @@ def makes_pointer(op: Operation) -> bool:
 
 
 def memory_effects(module: Module) -> MemoryEffects:
-    """Return what the kernel of `module` may write, over all its functions."""
+    """Return the memory effects of the kernel of `module`, including the functions it calls."""
     written: set[int] = set()
     unknown = synchronising = indirect = False
     for function in module.functions.values():

@@ -102,7 +102,7 @@ class AccessBounds:
 
     # ---- path conditions, as expressions that are not positive: `i < n` becomes `i - n + 1`
     def _path(self, block: Block | None) -> list[Linear]:
-        """Return expressions that are not positive wherever a block runs."""
+        """Return expressions that are not positive whenever a block is executed."""
         if block is None:
             return []
         if block not in self._paths:

@@ -23,7 +23,7 @@ from ttools.ir.domains.regularity import Regularity, summands
 from ttools.ir.semantics import axes_through, lanes_of, meaning, moved_lanes, width_of
 
 _FOLLOWED = (IntegerType, PointerType)
-#: Kinds of unknowns that differ from lane to lane.
+#: Kinds of atoms whose value differs from lane to lane.
 _MOVING = ("axis", "lane")
 _INTERVALS = IntervalDomain()
 

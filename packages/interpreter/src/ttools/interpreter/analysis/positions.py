@@ -18,7 +18,7 @@ _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
 
 def position_of(location: SourceLocation | None) -> Position | None:
-    """Return the position of a location, without its callers, which inlining changes."""
+    """Return the position of a location, ignoring its callers, which inlining may change."""
     return None if location is None else (location.file, location.line, location.column)
 
 

@@ -50,7 +50,7 @@ def _fastest_axis(
     value: Value, stored: Callable[[Value], bool], known: StrideAnalysis
 ) -> int | None:
     """Return the axis along which the first load that a value depends on has unit stride."""
-    axes: dict[Value, int | None] = {}  # a value with several uses is visited once
+    axes: dict[Value, int | None] = {}  # results, so that each value is visited once
 
     def visit(value: Value, depth: int) -> int | None:
         if value not in axes:

@@ -77,7 +77,7 @@ def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
 
 
 class _Choice:
-    """One call of an autotuned kernel whose configurations run untimed.
+    """One call of an autotuned kernel, whose configurations are launched without timing.
 
     Args:
         original: The method `Autotuner.run`, before it was replaced.
@@ -86,7 +86,7 @@ class _Choice:
         kwargs: Keyword arguments of the call.
 
     Attributes:
-        config: The first configuration that ran, or the chosen one.
+        config: The configuration that was chosen, or else the first one that ran.
     """
 
     def __init__(

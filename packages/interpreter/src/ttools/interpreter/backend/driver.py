@@ -82,7 +82,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     # Python shuts down and imports fail.
     @cached_property
     def utils(self) -> Any:
-        """Properties of the device and loading of compiled kernels."""
+        """The object that returns properties of the device and loads compiled kernels."""
         from ttools.interpreter.backend.device import DEVICE
 
         return DEVICE
@@ -113,14 +113,14 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return _EAGER_DEVICE if _is_eager.get() else self._device
 
     def set_current_device(self, device: int) -> None:
-        """Do nothing: there is one device."""
+        """Do nothing, because there is only one device."""
 
     def get_current_stream(self, device: int | None = None) -> int:
         """Return the only stream; launches are synchronous."""
         return 0
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
-        """No CUDA compute capability at all."""
+        """Return (0, 0), because the CPU has no CUDA compute capability."""
         return (0, 0)
 
     def get_device_interface(self) -> Any:

@@ -45,13 +45,14 @@ _NO_GRAPHS = "kernels that run on the CPU"
 _for_cpu: ContextVar[bool] = ContextVar("ttools_inductor_is_for_cpu", default=False)
 
 _lock = threading.RLock()
-#: Compiled kernels by autotuner, and by whether only the first configuration is compiled.
+#: Compiled kernels, by autotuner and by a flag that is True if only the first configuration of the
+#: autotuner was compiled.
 _compiled: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
 
 
 @cache
 def install_for_good() -> None:
-    """Launch Inductor's kernels on the CPU for good, because no GPU driver is active."""
+    """Launch Inductor's kernels on the CPU permanently, because no GPU driver is active."""
     InductorKernels(is_default=True, routed=lambda _: nullcontext()).install(_for_good)
 
 
@@ -186,7 +187,7 @@ class InductorKernels:
 
 
 def _takes_triton_s_way(run: Run, autotuner: Any) -> bool:
-    """Return whether to launch by Triton's own classes, for the eager engine or for tuning."""
+    """Return whether Triton's own classes must launch a kernel, for the eager engine or tuning."""
     if run.engine == "eager":
         return True
     return run.tune is not None and len(inductor.configurations(autotuner)) > 1

@@ -156,7 +156,7 @@ class CPULauncher:
     def _eager_twin(self) -> EagerTwin | None:
         if self._function is None:
             return None
-        # Not a bound method, which would create a reference cycle of kernel and launcher.
+        # A bound method would create a reference cycle of kernel and launcher.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
 
 

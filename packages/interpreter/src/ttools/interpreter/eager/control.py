@@ -38,6 +38,7 @@ def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
     """Yield the iterations of a loop, and check that variables keep their types.
 
     Args:
+        iterations: The iterations.
         names: Variables that the body assigns and that were assigned before the loop.
 
     Raises:
@@ -86,7 +87,7 @@ __all__ = ["carrying", "observer", "refuse_return", "tensor_of"]
 
 
 def annotated(annotation: Any, value: Any) -> Any:
-    """Return the value of an assignment with an annotation."""
+    """Return the value that a variable has after an assignment with an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, tl.constexpr):
         return value if isinstance(value, core.base_value) else EagerConstexpr(value)
     return tensor_of(value)
@@ -215,7 +216,7 @@ _said: set[tuple[object, ...]] = set()
 
 
 def static_print(*values: Any, **named: Any) -> None:
-    """Execute `tl.static_print`, which prints a text once, not for every program."""
+    """Execute `tl.static_print`, which prints a text once and not for each program."""
     constants = [unwrapped(value) for value in values]
     key = (str(frames.location()), *map(str, constants))
     if key not in _said:

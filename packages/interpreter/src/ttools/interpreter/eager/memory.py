@@ -32,7 +32,7 @@ Addresses = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory behind an argument.
+    """The storage of an argument.
 
     Attributes:
         start: First address of the storage.
@@ -40,7 +40,7 @@ class Storage:
         name: Name in messages, usually that of the argument.
         first: Address of the argument's first element.
         text: Type and shape, as in `float32[64, 64]`.
-        item: Bytes of an element.
+        item: Size of an element in bytes.
     """
 
     start: int

@@ -90,7 +90,7 @@ for _name in ("neg", "pos", "invert"):
 
 
 class EagerTensor(tl.tensor):  # type: ignore[misc]
-    """A tensor that contains its elements."""
+    """A tensor that contains its elements, whose operators compute immediately."""
 
     def __init__(self, handle: Any, type: Any) -> None:
         super().__init__(handle, type)
@@ -209,7 +209,7 @@ GENERATOR = _Generator()
 
 
 def extra(function: Any) -> dict[str, Any]:
-    """Return the additional arguments that a builtin takes besides the semantic layer."""
+    """Return the arguments that a builtin needs in addition to the semantic layer."""
     signature = getattr(function, "signature", None) or getattr(function, "__signature__", None)
     takes = signature is not None and "_generator" in signature.parameters
     return {"_generator": GENERATOR} if takes else {}

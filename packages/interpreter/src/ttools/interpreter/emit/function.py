@@ -116,9 +116,7 @@ def root(*names: str) -> Callable[[RootRule], RootRule]:
 
 
 def _keeps_coordinates(op: Operation) -> bool:
-    """Return whether each element of the result depends only on the same element of the
-    operands.
-    """
+    """Return whether an element of the result only depends on the same element of the operands."""
     if op.has(DISPLACES, LOADS):
         return True
     return elementwise.is_elementwise(op.name) and elementwise.is_lanewise(op)

@@ -106,7 +106,8 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     entry = emit("ttools.function", watches=True)
     unwatched = None
     if options.instruments.only_rewrites and any(op.name == WATCH for op in numbers):
-        # Recording values of variables costs time even in programs that are not watched.
+        # Code that records variables is slower even in programs that are not watched, so these run
+        # a second version of the kernel without it.
         unwatched = emit("ttools.unwatched", watches=False)
     arena_bytes = max(64, entry.arena_bytes, unwatched.arena_bytes if unwatched else 0)
     monitor = len(parameters) + facts.translated if options.instruments.any else None

@@ -55,7 +55,7 @@ _llvm_lock = threading.RLock()
 
 @dataclass(frozen=True)
 class Target:
-    """The CPU and features that code is generated for; both are part of the object cache's key."""
+    """The CPU and the features for which code is generated, parts of the object cache's key."""
 
     cpu: str
     features: str
@@ -391,7 +391,8 @@ def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
     return NativeCode(tracker, exports)
 
 
-# A child of a fork must not find the lock held by a thread that it does not have.
+# Hold the lock during a fork. Otherwise, another thread might hold it, which does not exist in the
+# child, so that the lock would never be released there.
 os.register_at_fork(
     before=_llvm_lock.acquire,
     after_in_parent=_llvm_lock.release,

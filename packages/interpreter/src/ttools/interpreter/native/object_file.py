@@ -32,7 +32,7 @@ def sections(object_code: bytes) -> dict[str, Section]:
     """Return the sections of a relocatable ELF64 object, by name.
 
     Raises:
-        ValueError: `object_code` is not such an object (a damaged or foreign cache entry).
+        ValueError: `object_code` is not such an object, for example in a damaged cache entry.
     """
     named, every = _sections(object_code)
     return {_text(named, name): section for name, section in every}

@@ -109,8 +109,8 @@ class Run:
 
         Args:
             outer: The outer runs, innermost first. If the last one has an observer, launches run
-                with its options, except for those of `dot`, `unsafe` and `programs` that this run
-                sets.
+                with its options. Only `dot`, `unsafe` and `programs` are those of this run, if it
+                sets them.
         """
         previous = self._shared_with
         if previous is not None and previous[0] == outer:
@@ -240,9 +240,9 @@ def active_runs() -> Sequence[Run]:
 
 
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
-    """Return the runs that have not ended, each once and innermost first.
+    """Return those of some runs that have not ended, without duplicates and innermost first.
 
-    A copied context also contains runs that have ended since it was copied.
+    A context that was copied may contain runs that have ended since then.
     """
     return [run for run in dict.fromkeys(reversed(runs)) if run in _all_runs]
 

@@ -150,7 +150,7 @@ class ExecutableKernel:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The values of the parameters that are constants of the compiled kernel."""
+        """The values of the parameters that are constants in the compiled kernel, by name."""
         if self.source is None:
             return {}
         names = list(self.source.signature)

@@ -1,10 +1,10 @@
 """The scheduler of blocked programs: runs kernels whose programs wait for each other.
 
-Locks, flags and grid barriers make one program wait for another. A GPU runs many programs at once,
-and a waiting program costs it little. Here a program runs on a thread and keeps it until the
-program ends, so a launch that waits can use up all threads while the program that would end the
-wait has not started. The calling thread therefore does not run programs itself but supervises the
-workers:
+Locks, flags and grid barriers make one program wait for another. A GPU runs many programs at the
+same time, so programs that wait rarely prevent others from running. Here, each program occupies a
+thread until it ends. Therefore waiting programs may occupy all threads while the program that would
+end their wait has not started. To solve this, the calling thread does not run programs, but
+supervises the workers:
 
 - Programs start in order. A thread takes several neighbouring programs at once. When the first
   program waits, threads give back the programs that they have taken but not started, and take one

@@ -335,7 +335,7 @@ class Monitor:
         return bool(self._witnesses)
 
     def lanes(self, site: int) -> int:
-        """Return the number of lanes that failed the first test at a site or were counted."""
+        """Return the first counter of a site: failed lanes, or counted lanes."""
         return self._counter(site, 0)[0]
 
     def counts(self) -> list[Count]:

@@ -295,7 +295,7 @@ class _Planner:
     def _repeats(self, value: Value, user: Operation) -> bool:
         if user.name == "tt.broadcast":
             return True
-        if user.has(COUNTED):  # the initial value of a carried tensor kept as an expression
+        if user.has(COUNTED):  # the initial value of a carried tensor that is an expression
             return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
         if user.name == "tt.expand_dims":
             return any(self._repeats(user.result, use) for use, _ in user.result.uses)

@@ -93,8 +93,8 @@ def module_of(frame: FrameType) -> str:
 def is_hidden(frame: FrameType | None) -> bool:
     """Return whether debuggers and tracebacks hide a frame.
 
-    Hidden frames run code of ttools, Triton or Python's debugger, or of a library that one of these
-    called.
+    Hidden frames execute code of ttools, Triton or Python's debugger, or of a library that was
+    called by one of these.
     """
     while frame is not None:
         if is_kernel_frame(frame):

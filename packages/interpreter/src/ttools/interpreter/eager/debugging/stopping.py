@@ -74,7 +74,7 @@ class StoppingDebugger(Debugger):
             finally:
                 if self._seeks:
                     sys.settrace(None)
-                if sys.gettrace() is None:  # nothing is being stepped through any more
+                if sys.gettrace() is None:  # the user does not step through code any more
                     self.botframe = None
         return not self._seeks
 

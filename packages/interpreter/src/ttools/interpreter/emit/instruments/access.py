@@ -162,7 +162,7 @@ def compared(
 
 @dataclass
 class _Access:
-    """One chunk that is about to be accessed."""
+    """An access of one chunk, for which instrumented code is emitted."""
 
     e: Emitter
     prober: Prober

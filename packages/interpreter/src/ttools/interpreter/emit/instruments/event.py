@@ -23,7 +23,7 @@ from ttools.ir import Block, Operation, PointerType, Value, element_type
 from ttools.ir.dialects.traits import COUNTED, DISPLACES, FROM_COORDINATES, LOADS, READS, UNCOUNTED
 from ttools.ir.semantics import moved_lanes
 
-#: The largest number of variables in a report; more would not make it clearer.
+#: The largest number of variables in a report, which must stay readable.
 _MOST_SHOWN = 10
 _DEEPEST = 24
 _WITH_SIGN = (

@@ -203,7 +203,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
         axis = _Axis(step, lanes, extent, hull.box.first(n), hull.box.end(n))
         lanes *= extent
         if extent == 1:
-            continue  # a mask that excludes its only coordinate excludes the whole tile
+            continue  # if a mask excludes the only coordinate, no lane is active at all
         if axes[-1].continues_in(axis):
             axes[-1] = axes[-1].joined(e, axis)
         elif len(axes) == 2 or not _is_row_step(axis, axes[0]):

@@ -30,7 +30,7 @@ from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 from ttools.ir import Operation, Type, element_type, shape_of
 
-#: Emits one step of a store, from a chunk's coordinates, addresses, data and mask.
+#: Emits a store of one chunk, or a check of it, from its coordinates, addresses, data and mask.
 _StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
 
 
