@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from ttools.core.errors import UsageError
+from ttools.core.process.channel import Channel
 from ttools.verifier.api import subject_of
-from ttools.verifier.judging.processes import Subject
+from ttools.verifier.judging import processes
+from ttools.verifier.judging.processes import Processes, Subject
+from ttools.verifier.options import VerifyOptions
 
 KERNEL = """
 import triton
@@ -78,3 +81,25 @@ def test_a_candidate_does_not_choose_the_files_that_are_read(tmp_path: Path) -> 
         assert not subject.is_source(f"{tmp_path}/{file}")
     assert not subject.is_source("/dev/zero")
     assert not subject.is_source("a\0.py")
+
+
+def test_replay_uses_the_cache_only_if_no_candidate_can_write_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caches = []
+
+    class Stub:
+        def __init__(self, *_: object, has_cache: bool) -> None:
+            caches.append(has_cache)
+
+        def serve(self, channel: Channel) -> None:
+            channel.receive()
+            channel.send({})
+
+    monkeypatch.setattr(processes, "Replayer", Stub)
+    for reason in ("", "the system has no namespaces"):
+        started = Processes(Subject("k.py:f", "k.py:g", "k.py:h"), VerifyOptions())
+        started.not_isolated = reason
+        started.replayer()
+        started.end_all()
+    assert caches == [True, False]

@@ -154,8 +154,12 @@ class Processes:
             NotLoadedError: The process could not prepare itself.
             WorkerEndedError: The process ended, or exceeded its time limit.
         """
-        serve = Replayer(self._options.launch_seconds, self._subject.is_source).serve
-        worker = self._start(serve, is_trusted=True)
+        # Only an isolated candidate cannot write native code to the user's cache.
+        has_cache = not self.not_isolated and self._options.on == "cpu"
+        replayer = Replayer(
+            self._options.launch_seconds, self._subject.is_source, has_cache=has_cache
+        )
+        worker = self._start(replayer.serve, is_trusted=True)
         answer = worker.ask({"do": "load"})
         if "broken" in answer:
             self.end(worker)

@@ -30,13 +30,19 @@ class Replayer(Candidate):
         timeout: Time limit of a launch in seconds.
         may_read: Returns whether the process may read a source file that a plan names. By default,
             it reads none.
+        has_cache: If True, no candidate can write to the user's cache of compiled kernels, so that
+            the process uses it.
     """
 
     def __init__(
-        self, timeout: float, may_read: Callable[[str], bool] = lambda file: False
+        self,
+        timeout: float,
+        may_read: Callable[[str], bool] = lambda file: False,
+        *,
+        has_cache: bool = False,
     ) -> None:
         super().__init__("", timeout)
-        self._may_read = may_read
+        self._may_read, self._has_cache = may_read, has_cache
         #: For calls that take long, and for others.
         self._executors = Executor(timeout), Executor(timeout)
         self._executor = self._executors[0]
@@ -53,8 +59,8 @@ class Replayer(Candidate):
 
     def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         restrict_source_files(self._may_read)
-        # A candidate can write native code to the cache of compiled kernels.
-        os.environ["TTOOLS_CACHE"] = "off"
+        if not self._has_cache:
+            os.environ["TTOOLS_CACHE"] = "off"
         # Torch's operators are replaced once, and not again for each call.
         allocations.watch(_Ignoring())  # type: ignore[abstract]
         return {"configs": []}
