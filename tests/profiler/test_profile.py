@@ -131,7 +131,7 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
     assert lines["time_s"].sum() <= 1.001 * total
     assert list(lines["time_s"] / total) == pytest.approx(list(lines["time_share"]))
     assert without.analyse().lines["time_s"].isna().all()
-    assert re.search(r"about \d+\.\d% of the time; 14,400 times", write_page(analysis))
+    assert re.search(r"about \d+\.\d% of the CPU time; 14,400 times", write_page(analysis))
     assert len(analysis.samples) == len(without.analyse().samples) == 3
 
 

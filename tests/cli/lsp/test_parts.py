@@ -152,7 +152,7 @@ def test_the_extension_offers_the_settings_of_the_server() -> None:
 
 def test_counts() -> None:
     row = LineCounts(kernel="k", file="/k.py", line=1, executions=2, flops=4096, time_share=0.5)
-    assert counts_text(row, False) == "- `k`: 2 executions; 4,096 flop; 50.0% of the time"
+    assert counts_text(row, False) == "- `k`: 2 executions; 4,096 flop; 50.0% of the CPU time"
     empty = LineCounts(kernel="k", file="/k.py", line=1)
     assert counts_text(empty, True).startswith("- `k`: nothing counted (the file was changed")
 

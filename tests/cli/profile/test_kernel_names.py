@@ -44,8 +44,9 @@ def test_template_arguments_are_shown() -> None:
 
 def test_long_names_are_shortened() -> None:
     name = readable_name(_MAX)
-    assert name.startswith("at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ")
-    assert (len(name), name[-1]) == (100, "…")
+    assert name.startswith("at::native::reduce_kernel<512, 1, ")
+    assert name.endswith(", unsigned int, float, 4, 4> >")
+    assert (len(name), name.count("…")) == (100, 1)
 
 
 @pytest.mark.parametrize("name", [_ABS, _MAX, _NORMAL, "_Z4copyPfS_i", "_Z", "_Znonsense"])

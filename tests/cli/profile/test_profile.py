@@ -44,13 +44,17 @@ def test_text(ttools: Run, script: str) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert not [line for line in result.stdout.splitlines() if line.endswith(" ")]
     assert "a lower bound, not a prediction" in " ".join(result.stdout.split())
-    title, speed, *facts = (fact(line) for line in result.stdout.splitlines()[3:])
-    assert title[0].startswith("scale_kernel  scale.py:6")
+    heading, row, _, advice, *rest = result.stdout.splitlines()[3:]
+    assert heading.split() == ["kernel", "share", "launches", "CPU", "time", "mean", "projected"]
+    assert row.split()[:3] == ["scale_kernel", "100.0%", "3"]
+    assert advice == "Advice for scale_kernel"
+    start = next(n for n, line in enumerate(rest) if line.startswith("scale_kernel  scale.py:6"))
+    _, speed, *facts = (fact(line) for line in rest[start:])
     assert speed[0] == "speed of light"
-    speed_line = re.search(r"compute 0.0% \(fp32\); memory (.*)% of h100's peaks;", speed[1])
+    speed_line = re.search(r"compute 0.0% \(fp32\); memory (.*)% of h100's peaks", speed[1])
     assert speed_line
     projected = next(text for name, text in facts if name == "projected")
-    times = re.fullmatch(r"(\d.*) us \(\d.* us to \d.* us\)", projected)
+    times = re.fullmatch(r"(\d.*) us \(\d.* to \d.* us\)", projected)
     assert times
     assert float(speed_line[1]) == pytest.approx(
         8000 / 3350e9 / (float(times[1]) * 1e-6) * 100, abs=0.1
@@ -61,7 +65,10 @@ def test_text(ttools: Run, script: str) -> None:
     assert "1.02k flop, 8 kB requested, 8 kB touched, 2.3% of lanes masked off" in whole
     assert "narrow_access in scale.py:9" in whole
     counted, access = [line.split() for line in result.stdout.splitlines() if line[:4] == "  9 "]
-    assert "12 kB" in " ".join(counted)  # of three launches
+    assert " ".join(counted).endswith("x = tl.load(x_ptr + offs, mask=offs < n)")
+    assert "    12 kB loaded, 2.3% masked" in result.stdout  # of three launches
+    assert re.search(r"\n  line +(CPU time +share +)?source\n", result.stdout)
+    assert "in all rows: executions 12\n" in result.stdout
     # Each thread holds two elements and loads them separately, because of the mask.
     assert access == ["9", "load"]
     assert "in all rows: bits 32; sectors 7.81; at best 3.94; used 50.4%; shared by 1" in whole
@@ -155,6 +162,42 @@ def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
     assert {hint["kind"] for hint in data["advice"]} == {"narrow_access"}
 
 
+LIBRARY_LIKE = """
+import torch, triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"A_LONG_PARAMETER": 1, "ANOTHER_PARAMETER": 2})], key=["n"])
+@triton.jit
+def count_kernel(x_ptr, n, A_LONG_PARAMETER: tl.constexpr, ANOTHER_PARAMETER: tl.constexpr):
+    tl.atomic_add(x_ptr + tl.arange(0, 8), 1.0)
+
+count_kernel[(4,)](torch.zeros(8), 8)
+"""
+
+
+def test_one_kernel_fits_on_a_screen(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(LIBRARY_LIKE)
+    result = ttools("profile", "--gpu", "h100", "count.py", COLUMNS="80")
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert lines[0].endswith(" of CPU time")
+    assert re.match(r"count_kernel \[A_…, num_stages=3\] +100\.0% +1 ", lines[3])
+    assert "0 flop (without those of atomics)" in " ".join(result.stdout.split())
+    assert "`ttools -v profile` gives the assumptions" in " ".join(result.stdout.split())
+    verbose = ttools("-v", "profile", "--gpu", "h100", "count.py", COLUMNS="80")
+    assert "data that earlier launches left" in " ".join(verbose.stdout.split())
+
+
+def test_cells_of_csv_files_are_plain(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(LIBRARY_LIKE)
+    result = ttools("profile", "--gpu", "h100", "--format", "csv", "count.py")
+    (row,) = csv.DictReader(StringIO(result.stdout))
+    assert not [value for value in row.values() if "{" in value]
+    assert re.match(r"\w[\w ]*=0\.\d+; ", row["instruction_mix"])
+    assert (row["launches"], row["registers"].isdigit()) == ("1", True)
+
+
 def test_csv(ttools: Run, script: str) -> None:
     result = ttools("profile", "--format", "csv", "--lines", script)
     rows = list(csv.DictReader(StringIO(result.stdout.removeprefix("right: True\n"))))
@@ -222,7 +265,8 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert (result.returncode, result.stderr) == (0, "")
     assert "  for gfx942  " in result.stdout
     assert "occupancy" in result.stdout
-    assert "--gpu h100 shows compute, memory and waves" in " ".join(result.stdout.split())
+    hint = "--gpu h100, or another GPU, adds bounds, projected times, waves; the GPU need not"
+    assert hint in " ".join(result.stdout.split())
     assert "at least" not in result.stdout.lower()
     (step,) = [line for line in result.stdout.splitlines() if "step 2" in line]
     assert "1 launch, 1 Mflop, flops=1e+06" in step

@@ -196,7 +196,7 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
         assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)
     facts = [text for text in page.texts("facts") if text]
     # A line may be too short to have samples.
-    timed = [text for text in facts if re.match(r"about \d+\.\d% of the time\b", text)]
+    timed = [text for text in facts if re.match(r"about \d+\.\d% of the CPU time\b", text)]
     assert len(timed) == (frame["time_share"] > 0).sum()
     assert "projected" in page.words
     assert any("nine times in ten" in word for word in page.words)

@@ -47,7 +47,11 @@ def paragraph(text: str) -> RenderableType:
 
 
 def table(
-    names: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str] = ()
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Collection[str] = (),
+    *,
+    always: Collection[str] = (),
 ) -> RenderableType:
     """Return a table without constant columns, whose values are printed once below it.
 
@@ -55,9 +59,13 @@ def table(
         names: Headings of the columns.
         rows: Cells of each row, one per column.
         left: Names of columns with text; the others contain numbers.
+        always: Names of columns that are shown even if they are constant.
     """
     cells = list(zip(*rows, strict=True)) or [()] * len(names)
-    constant = [len(rows) > 1 and len(set(column)) == 1 for column in cells]
+    constant = [
+        len(rows) > 1 and len(set(column)) == 1 and name not in always
+        for name, column in zip(names, cells, strict=True)
+    ]
     shown = [n for n, column in enumerate(cells) if any(column) and not constant[n]] or [0]
     result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
     for n in shown:

@@ -12,10 +12,10 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -30,6 +30,9 @@ from ttools.core.errors import (
     UsageError,
 )
 from ttools.core.process.streams import standard_output_kept
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: File names and values may contain text that looks like rich markup.
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
@@ -147,6 +150,21 @@ def show_error(error: TtoolsError) -> None:
 def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> None:
     """Write a report as JSON, see `write_text`; unsupported values are written as text."""
     write_text(json.dumps(data, indent=2, default=str) + "\n", output, stream)
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a data frame as CSV.
+
+    Whole numbers have no decimal point, also in columns with unknown values. Shares by name are
+    written as `integer=0.78; global memory=0.094`.
+    """
+    return frame.map(_csv_cell).convert_dtypes().to_csv(index=False)
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}={part:.4g}" for name, part in value.items()) or None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def write_text(

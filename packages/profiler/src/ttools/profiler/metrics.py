@@ -374,7 +374,6 @@ LINES = (
     Metric(
         *("executions", "count", "executions", "Number of executions, over all launches."),
         _COUNTED,
-        short="times",
         phrase="{} executions",
     ),
     *(
@@ -389,14 +388,14 @@ LINES = (
     Metric("flops", "amount", "flop", "Floating-point operations.", _COUNTED, phrase="{} flop"),
     Metric("operations", "text", "operations", "Operations by unit.", _COUNTED),
     Metric(
-        *("time_s", "time", "time", "Estimated time spent on the line."),
+        *("time_s", "time", "CPU time", "Estimated time spent on the line."),
         "`time_share` times the time of the kernel's sampled launches",
     ),
     Metric(
-        *("time_share", "share", "share of time", "Estimated share of the kernel's time."),
+        *("time_share", "share", "share of CPU time", "Estimated share of the kernel's time."),
         "by sampling the code that runs while launches are repeated on the CPU",
         short="share",
-        phrase="{} of the time",
+        phrase="{} of the CPU time",
     ),
     Metric("told_by", "text", "source", "`estimate` if not all launches were counted.", _OF_RUN),
 )

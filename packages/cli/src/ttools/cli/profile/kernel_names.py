@@ -22,7 +22,15 @@ def readable_name(kernel: str) -> str:
     demangle: Callable[[str], str] = torch or _demangled
     name = str(demangle(kernel)).replace("(anonymous namespace)::", "")
     name = _without_parameters(name.removeprefix("void "))
-    return name if len(name) <= _MOST else name[: _MOST - 1] + "…"
+    return shortened(name, _MOST)
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name of at most this many characters; longer ones lose their middle."""
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
 
 
 def _without_parameters(name: str) -> str:

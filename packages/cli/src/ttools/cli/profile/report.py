@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ttools.cli.console import new_table, write_tables, write_text
+from ttools.cli.console import csv_text, new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
 from ttools.core.location import shown_path
@@ -66,7 +66,7 @@ def write(
     """
     makers: dict[str, Callable[[], str]] = {
         "json": lambda: _json(profiled, target, status),
-        "csv": lambda: (profiled.lines if lines else profiled.frame).to_csv(index=False),
+        "csv": lambda: csv_text(profiled.lines if lines else profiled.frame),
         "chrome": lambda: _chrome(profiled),
         "html": lambda: _page(profiled, target),
     }

@@ -7,11 +7,13 @@ from string import ascii_uppercase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
-from ttools.cli.profile.kernel_names import readable_name
-from ttools.core.location import shown_path
+from ttools.cli.console import verbosity
+from ttools.cli.profile.kernel_names import readable_name, shortened
+from ttools.core.location import shown_path, source_line
 from ttools.core.reports.numbers import (
     amount,
     is_known,
@@ -29,6 +31,7 @@ from ttools.profiler.metrics import (
     Row,
     chosen,
     is_sampled,
+    phrases,
 )
 
 if TYPE_CHECKING:
@@ -38,12 +41,17 @@ if TYPE_CHECKING:
 
 _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
+#: Greatest number of rows in the table of all kernels, and width of names in it.
+_MOST_ROWS, _NAME_WIDTH = 50, 32
+_ATOMICS = " (without those of atomics)"
+#: Greatest length of a line of source in the table of lines.
+_SOURCE_WIDTH = 44
 #: Smaller shares of instructions are left out.
 _LEAST_SHOWN = 0.02
 
 
 def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType]:
-    """Yield a block for each of the slowest kernels and configurations, then explain the terms.
+    """Yield a table of all kernels, advice, and a block for each of the slowest Triton kernels.
 
     Args:
         profiled: Analysis of a run.
@@ -56,27 +64,96 @@ def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType
     title = f"Kernels on {profiled.timed_on}: {counted(kernels, 'kernel')}, {launches}"
     if operations := sum(row["launches"] for row in rows if row["kind"] != "kernel"):
         title += f", {counted(operations, 'copy or fill', 'copies and fills')} of memory"
-    yield paragraph(f"{title}, {seconds(total)}\n" if rows else title)
+    of_cpu = " of CPU time" if _on_cpu(profiled) else ""
+    yield paragraph(f"{title}, {seconds(total)}{of_cpu}\n" if rows else title)
     if rows and profiled.unseen:
         yield paragraph(f"{profiled.unseen}.\n")
+    if not rows:
+        return
+    rows = sorted(rows, key=_place_in_report)
+    yield _overview(profiled, rows)
     blocks = _Blocks(profiled, lines)
-    for row in rows[:MOST_SHOWN]:
+    yield from blocks.advice(rows)
+    detailed = [row for row in rows if blocks.has_details(row)]
+    for row in detailed[:MOST_SHOWN]:
         yield blocks.block(row)
-    rest = rows[MOST_SHOWN:]
-    if rest:
-        took = sum(row["total_s"] for row in rest) / max(total, 1e-12)
-        yield paragraph(left_out(len(rest), f"more kernels, {took:.1%} of the time,", _ALL) + "\n")
-    if profiled.device is not None and rows:
+    if rest := left_out(len(detailed) - MOST_SHOWN, "more kernels in detail", _ALL):
+        yield paragraph(f"{rest}\n")
+    if profiled.device is not None:
         yield paragraph(_meaning(profiled, rows))
+    elif _on_cpu(profiled):
+        further = ", registers and advice" if profiled.target is None else ""
+        yield paragraph(
+            f"--gpu h100, or another GPU, adds bounds, projected times, waves{further}; the GPU "
+            "need not be present."
+        )
+
+
+def _on_cpu(profiled: ProfileAnalysis) -> bool:
+    return profiled.timed_on == "the CPU"
+
+
+def _place_in_report(row: Row) -> tuple[int, float]:
+    """Return the order of rows: Triton kernels, other kernels, copies and fills, each by time."""
+    is_kernel = row["kind"] == "kernel"
+    group = 0 if isinstance(row["file"], str) else 1 if is_kernel else 2
+    return group, -row["total_s"]
+
+
+def _overview(profiled: ProfileAnalysis, rows: Sequence[Row]) -> RenderableType:
+    """Return the table of all kernels: share, launches, total and mean time."""
+    time = "CPU time" if _on_cpu(profiled) else "time"
+    names = [_title(row) for row in rows]
+    projected = any(is_known(row.get("projected_s")) for row in rows)
+    cells = [
+        (
+            shortened(name, _NAME_WIDTH),
+            percent(row["share"]),
+            f"{row['launches']:,}",
+            seconds(row["total_s"]),
+            seconds(row["mean_s"]),
+            *([_projected_mean(row)] if projected else []),
+        )
+        for name, row in zip(names[:_MOST_ROWS], rows, strict=False)
+    ]
+    headings = ["kernel", "share", "launches", time, "mean", *(["projected"] if projected else [])]
+    parts = [table(headings, cells, ["kernel"], always=headings)]
+    if len(rows) > _MOST_ROWS:
+        took = sum(row["share"] for row in rows[_MOST_ROWS:])
+        what = f"more, {took:.1%} of the time,"
+        parts.append(Text(left_out(len(rows) - _MOST_ROWS, what, _ALL)))
+    return Group(*parts, Text(""))
+
+
+def _projected_mean(row: Row) -> str:
+    star = "*" if row["projected_outside"] else ""
+    return f"{seconds(row['projected_s'])}{star}" if is_known(row["projected_s"]) else ""
+
+
+def _title(row: Row) -> str:
+    """Return a kernel's name with its configuration."""
+    if row["kind"] != "kernel":
+        return f"{row['kernel']} (no kernel)"
+    return readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
 
 
 def _meaning(profiled: ProfileAnalysis, rows: Sequence[Row]) -> str:
+    """Explain bound and projection: briefly, or with all assumptions if the user asks for them."""
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.gpu_time.roofline import assumptions_of
+    from ttools.profiler.gpu_time.roofline import condition_of, doubts_of
 
     assert profiled.device is not None
-    bound_text = f"At least: {assumptions_of(profiled.device, rows)}."
-    return f"{bound_text} Projected: {PROJECTION}." if "projected_s" in rows[0] else bound_text
+    is_projected = any(is_known(row.get("projected_s")) for row in rows)
+    doubts = "; ".join(doubts_of(profiled.device, rows))
+    if verbosity() == "verbose":
+        condition = condition_of(profiled.device)
+        bound_text = f"At least: {'; '.join(filter(None, (condition, doubts)))}."
+        return f"{bound_text} Projected: {PROJECTION}." if is_projected else bound_text
+    parts = ["At least: a lower bound, not a prediction"]
+    if is_projected:
+        parts.append("Projected: a model's estimate with its interval (* less certain)")
+    parts += [doubts] if doubts else []
+    return f"{'. '.join(parts)}. `ttools -v profile` gives the assumptions."
 
 
 class _Blocks:
@@ -93,28 +170,42 @@ class _Blocks:
     def block(self, row: Row) -> RenderableType:
         """Return the block for one row of the frame."""
         if row["kind"] != "kernel":
-            return block(f"{row['kernel']} (no kernel)", [("time", _time(row)), _moved(row)])
+            return block(_title(row), [self._times(row), _moved(row)])
         key = row["kernel"], row["config"]
         signatures, compiled = self._signatures.get(key, []), self._own(row)
         letters = _letters(compiled)
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
             place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
-        name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
         never = self._refused(row) and all(
             isinstance(signature["cannot_launch"], str) for signature in signatures
         )
         facts = [
-            ("speed of light", "" if never else self._speed_of_light(row, signatures)),
+            ("speed of light", "" if never else self._speed_of_light(row)),
+            ("occupancy", "" if never else self._occupancy(row, signatures)),
             ("at least", "" if never else self._bound(row)),
             ("projected", self._refused(row) or _projected(row)),
-            ("time", _time(row)),
+            self._times(row),
             ("a launch does", _work(row)),
             *self._compiled(compiled, letters),
             ("instructions", _instructions(row)),
-            *self._advice(key),
         ]
-        return block(name + place, facts, *self._tables(row, signatures, letters))
+        return block(_title(row) + place, facts, *self._tables(row, signatures, letters))
+
+    def has_details(self, row: Row) -> bool:
+        """Return whether a block has facts that the table of all kernels does not have."""
+        return row["kind"] != "kernel" or isinstance(row["file"], str) or bool(_work(row))
+
+    def advice(self, rows: Iterable[Row]) -> Iterator[RenderableType]:
+        """Yield the advice on each kernel."""
+        for row in rows:
+            if facts := [*self._advice((row["kernel"], row["config"]))]:
+                yield block(f"Advice for {_title(row)}", facts)
+
+    def _times(self, row: Row) -> tuple[str, str]:
+        """Return the name and the distribution of times; the table has the time of one launch."""
+        name = "CPU time" if _on_cpu(self._profiled) else "time"
+        return name, "" if row["launches"] == 1 and row["kind"] == "kernel" else _time(row)
 
     # ---- facts
     def _refused(self, row: Row) -> str:
@@ -125,30 +216,28 @@ class _Blocks:
         device = self._profiled.device
         return f"cannot launch on {device.name if device else target.name}: {reason}"
 
-    def _speed_of_light(self, row: Row, signatures: Sequence[Row]) -> str:
-        device, target = self._profiled.device, self._profiled.target
-        if target is None:
+    def _speed_of_light(self, row: Row) -> str:
+        device = self._profiled.device
+        if device is None or not is_known(row.get("compute_share")):
+            return ""
+        unit = f" ({row['compute_unit']})" if row["compute_unit"] else ""
+        return (
+            f"compute {rounded_percent(row['compute_share'])}{unit}; memory "
+            f"{rounded_percent(row['memory_share'])} of {device.name}'s peaks"
+        )
+
+    def _occupancy(self, row: Row, signatures: Sequence[Row]) -> str:
+        """Return the occupancy, its limit and the number of waves."""
+        if self._profiled.target is None:
             return ""
         parts = []
-        if device is not None and is_known(row["compute_share"]):
-            unit = f" ({row['compute_unit']})" if row["compute_unit"] else ""
-            parts.append(f"compute {rounded_percent(row['compute_share'])}{unit}")
-            parts.append(f"memory {rounded_percent(row['memory_share'])} of {device.name}'s peaks")
-        elif device is not None and is_known(row["bound_s"]) and row["bound_s"]:
-            parts.append(
-                f"compute {rounded_percent(row['compute_s'] / row['bound_s'])} and memory "
-                f"{rounded_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
-            )
         largest = max(signatures, key=lambda signature: signature["total_s"], default={})
         if is_known(row["occupancy"]):
-            parts.append(
-                f"occupancy {rounded_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
-            )
+            share, limit = rounded_percent(row["occupancy"]), row["occupancy_limited_by"]
+            parts.append(f"{share}, limited by {limit}")
         if is_known(largest.get("waves")):
             of_one = f" (grid {largest['grid']})" if len(signatures) > 1 else ""
             parts.append(_waves(largest) + of_one)
-        if device is None and parts:
-            parts.append("--gpu h100 shows compute, memory and waves")
         return "; ".join(parts)
 
     def _bound(self, row: Row) -> str:
@@ -330,7 +419,7 @@ def _range(row: Row, name: str, unit: str = "") -> str:
 
 def _counted_work(row: Row) -> str:
     parts = [
-        (amount(row["flops"]), " flop"),
+        (amount(row["flops"]), f" flop{_ATOMICS if row['updates'] else ''}"),
         (amount(row["bytes"], "B"), " requested"),
         (amount(row["unique_bytes"], "B"), " touched"),
         (masked(row), " of lanes masked off"),
@@ -444,18 +533,26 @@ def _place(row: Row, own: str) -> str:
 
 
 def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
-    metrics = chosen(
-        LINES,
-        *("time_s", "time_share", "executions", "loaded", "stored", "atomic", "masked_share"),
-        *("flops", "operations"),
-    )
+    """Return a table of lines: their times, their source, and below it what they do."""
+    metrics = chosen(LINES, "time_s", "time_share", "executions")
     cells = []
     for row in rows:
-        special = {name: "" for name in ("loaded", "stored", "atomic", "flops") if not row[name]}
-        special |= {"executions": amount(row["executions"]), "masked_share": masked(row)}
-        special["operations"] = _operations(row["operations"])
-        cells.append((_place(row, own), *metric_cells(metrics, row, special)))
-    return _metric_table(metrics, cells, ("line",))
+        source = source_line(row["file"], int(row["line"])).strip()
+        source = source if len(source) <= _SOURCE_WIDTH else f"{source[: _SOURCE_WIDTH - 1]}…"
+        text = f"{source}\n    {work}" if (work := _line_work(row)) else source
+        special = {"executions": amount(row["executions"])}
+        special |= {} if row["time_s"] else {"time_s": "", "time_share": ""}
+        cells.append((_place(row, own), *metric_cells(metrics, row, special), text))
+    headings = ["line", *(metric.short or metric.heading for metric in metrics), "source"]
+    return table(headings, cells, ["line", "source"], always=["source"])
+
+
+def _line_work(row: Row) -> str:
+    """Return what a line does: bytes, masked lanes and operations."""
+    done = phrases(row, "loaded", "stored", "atomic")
+    done += [f"{masked(row)} masked"] if masked(row) else []
+    done += [_operations(row["operations"])] if row["operations"] else []
+    return ", ".join(done)
 
 
 def _operations(text: str) -> str:

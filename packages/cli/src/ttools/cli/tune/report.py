@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ttools.cli.blocks import MOST_SHOWN, block, paragraph, table
-from ttools.cli.console import new_table, say, write_json, write_tables, write_text
+from ttools.cli.console import csv_text, new_table, say, write_json, write_tables, write_text
 from ttools.cli.markdown import fenced, markdown
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_path
@@ -222,7 +222,7 @@ def write_as_csv(
     """Write a row per trial."""
     from ttools.tuner.report.frames import trial_frame
 
-    write_text(trial_frame(entries, history=history).to_csv(index=False), output)
+    write_text(csv_text(trial_frame(entries, history=history)), output)
 
 
 def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:

@@ -12,7 +12,7 @@ so that such a launch can take less time than the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,28 +47,31 @@ def condition_of(device: Device) -> str:
 
 
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the assumptions of bounds on a device, their gaps, and unconfirmed figures.
+    """Return the assumptions of bounds on a device, their gaps, and unconfirmed figures."""
+    return "; ".join([condition_of(device), *doubts_of(device, rows)])
+
+
+def doubts_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> Iterator[str]:
+    """Yield what the bounds of some kernels leave out, and figures that are not confirmed.
 
     Args:
         rows: A row per kernel with `kernel`, `limited_by` and `updates`, see
             `report.frames.kernel_frame`.
     """
     rows = list(rows)
-    parts = [condition_of(device)]
     names = sorted({row["limited_by"] for row in rows if isinstance(row["limited_by"], str)})
     if doubts := [name for name in names if not device.is_confirmed(name)]:
-        parts.append(
+        yield (
             f"bounds on {device.name} by {' and '.join(doubts)} use figures that its vendor does "
             f"not confirm ({device.source})"
         )
     often = {row["kernel"]: row["updates"] for row in rows if row["updates"] >= _FEW_UPDATES}
     if often and not any(name.startswith(ATOMICS) for name in device.peaks):
         counts = [f"{updates:,.0f} times in {kernel}" for kernel, updates in often.items()]
-        parts.append(
+        yield (
             f"atomics update an element {', '.join(counts)}; the bounds leave this out, as the "
             f"rate of {device.name} is unknown"
         )
-    return "; ".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
