@@ -112,8 +112,9 @@ def test_a_record_can_be_run_profiled_and_dumped(
     (tmp_path / "script.py").unlink()
     inspected = ttools("inspect", "--only", "sums", "--gpu", "sm_90", "a.tt")
     assert inspected.returncode == 0, inspected.stderr
-    assert "a.tt does not say how many warps a block has" in inspected.stderr
-    assert "sums for sm_90\n  launched from script.py:28" in inspected.stdout
+    assert inspected.stderr == ""
+    title = "sums for sm_90, num_warps=4, num_stages=3\n  launched from script.py:28"
+    assert title in inspected.stdout
     assert "BLOCK: constant 4" in inspected.stdout
     assert "script.py:9: 1 x load" in inspected.stdout
 
@@ -209,3 +210,58 @@ def test_usage_errors(
     assert result.returncode == 2, result.stderr
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+HALVE = """\
+import torch, triton, triton.language as tl
+
+@triton.jit
+def halve(x_ptr, y_ptr, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y_ptr + o, tl.load(x_ptr + o, mask=o < n) * 0.5, mask=o < n)
+
+x = torch.arange(1, 1001).bfloat16()
+halve[(4,)](x, torch.empty_like(x), 1000, B=256, num_warps=2)
+"""
+#: Figures of a profile that must not depend on whether the script or its record is profiled.
+FIGURES = (
+    *("flops", "bytes", "bound_s", "projected_s", "projected_low_s", "registers", "occupancy"),
+    *("instruction_mix", "compute_share"),
+)
+
+
+def test_a_record_is_profiled_like_its_script(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "halve.py").write_text(HALVE)
+    assert ttools("record", "--output", "halve.tt", "halve.py").returncode == 0
+    (launch,) = read_record(tmp_path / "halve.tt").launches
+    assert (launch.has_options, launch.spec.options.warps) == (True, 2)
+    figures, advice = [], []
+    for target in ("halve.py", "halve.tt"):
+        words = ("profile", "--gpu", "h100", "--format", "json", "--output", "p.json", target)
+        assert ttools(*words).returncode == 0
+        data = json.loads((tmp_path / "p.json").read_text())
+        figures.append({name: data["kernels"][0][name] for name in FIGURES})
+        advice.append([(hint["kind"], hint["evidence"]) for hint in data["advice"]])
+    assert figures[0] == figures[1]
+    assert advice[0] == advice[1] != []
+
+
+def test_an_old_record_says_what_it_lacks(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "halve.py").write_text(HALVE)
+    assert ttools("record", "--output", "halve.tt", "halve.py").returncode == 0
+    recorded = read_record(tmp_path / "halve.tt")
+    old = tuple(replace(launch, has_options=False) for launch in recorded.launches)
+    write_record(replace(recorded, launches=old), tmp_path / "old.tt")
+    result = ttools("profile", "--gpu", "h100", "old.tt", COLUMNS="80")
+    assert result.returncode == 0
+    assert "projected" in result.stdout
+    assert "old.tt was written by an earlier ttools and does not contain num_warps" in result.stderr
+
+
+def test_outputs_in_bf16_are_saved_in_a_type_of_numpy(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "halve.py").write_text(HALVE)
+    assert ttools("record", "--output", "halve.tt", "halve.py").returncode == 0
+    assert ttools("interpret", "--dump-outputs", "out.npz", "halve.tt").returncode == 0
+    with np.load(tmp_path / "out.npz") as saved:
+        assert saved["y_ptr"].dtype == np.float32
+        assert saved["y_ptr"][:3].tolist() == [0.5, 1.0, 1.5]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ttools.core.errors import UsageError
+from ttools.profiler.intervals import ratio_interval, verdict
 from ttools.profiler.report.comparison import (
     Key,
     Times,
@@ -19,7 +20,6 @@ from ttools.profiler.report.comparison import (
     compare_profiles,
     read_profile,
 )
-from ttools.profiler.report.intervals import ratio_interval, verdict
 
 KEY: Key = ((), "k", "")
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 import triton
@@ -119,7 +120,8 @@ def opened(prof: ProfileAnalysis, folder: Path, dump_dom: DumpDom, act: str = ""
 
 def test_charts_are_drawn(profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom) -> None:
     page = opened(profiled, tmp_path, dump_dom)
-    assert len(page.all("circle", "point bound")) == 2
+    assert len(page.all("circle", "point projected")) == 2
+    assert len(page.all("line", "interval")) == 2
     assert len(page.all("polyline", "roof")) == 1
     groups = [a["data-name"] for a in page.all("g")]
     assert groups == ["run", "<step>", "scale_kernel", "square_kernel"]
@@ -132,10 +134,40 @@ def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
 ) -> None:
     click = "document.querySelector('#hottest button[data-kernel=square_kernel]').click();"
     page = opened(profiled, tmp_path, dump_dom, click)
-    assert [a["id"] for a in page.all("section")][:3] == ["roofline", "hottest", "kernels"]
+    assert [a["id"] for a in page.all("section")][:4] == [
+        *("advice", "roofline", "hottest", "kernels")
+    ]
     hot = [a["data-kernel"] for a in page.all("button", "kernel") if "data-kernel" in a]
     assert set(hot) == {"scale_kernel", "square_kernel"}
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
+
+
+LONG = {"config": "A_LONG_PARAMETER=128, ANOTHER_LONG_PARAMETER=256, num_warps=4, num_stages=3"}
+
+
+def test_labels_of_the_roofline_lie_inside_and_apart(
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    """Draw kernels with long names that stand at the same place and near the right edge."""
+    row = profiled.frame[profiled.frame["kernel"] == "square_kernel"].iloc[0].to_dict() | LONG
+    others = [row | {"kernel": f"kernel_{n}", "intensity": row["intensity"] * n} for n in (1, 2, 9)]
+    rows = pd.concat([profiled.frame, pd.DataFrame(others)], ignore_index=True)
+    boxes = """
+    const at = (e) => e.getBoundingClientRect();
+    const labels = [...document.querySelectorAll('#roofline text.label')].map(at);
+    const svg = at(document.querySelector('#roofline svg'));
+    const inside = labels.every((b) => b.left >= svg.left && b.right <= svg.right
+      && b.top >= svg.top && b.bottom <= svg.bottom);
+    const apart = labels.every((a, n) => labels.slice(n + 1).every((b) => a.right <= b.left
+      || b.right <= a.left || a.bottom <= b.top + 6 || b.bottom <= a.top + 6));
+    document.body.dataset.labels = `${labels.length} ${inside} ${apart}`;
+    const source = document.querySelector('.source .wide');
+    document.body.dataset.source = source.scrollHeight - source.clientHeight;
+    """
+    page = opened(replace(profiled, frame=rows), tmp_path, dump_dom, boxes)
+    (body,) = page.all("body")
+    assert body["data-labels"] == f"{len(rows)} true true"
+    assert int(body["data-source"] or 99) <= 20, "source is shown in full height"
 
 
 def test_every_figure_has_a_description(
@@ -186,11 +218,12 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
     # Few samples belong to no line: about one if there are only forty samples.
     assert 0.8 < frame["time_share"].sum() <= 1.001
     page = opened(analysis, tmp_path, dump_dom)
-    assert "Colour is the share of the time, by samples." in page.words
+    assert "Colour is the share of the CPU time, by samples." in page.words
     shown = {
         int(number): float((a["style"] or "").removeprefix("--heat: "))
         for a, number in zip(page.all("div", "line"), page.texts("number"), strict=True)
     }
+    assert "Hottest lines by CPU time" in page.words
     most = frame["time_share"].max()
     for line, share in frame["time_share"].dropna().items():
         assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)

@@ -16,6 +16,7 @@ from ttools.core.errors import UsageError
 from ttools.profiler import Sweep
 from ttools.profiler.sweep.calls import Duration, Pass, greatest_error, time_alternately
 from ttools.profiler.sweep.html import write_page
+from ttools.profiler.sweep.sweep import Measurement, speedup_within
 
 DumpDom = Callable[[Path], str]
 
@@ -71,6 +72,18 @@ def test_speedups_and_errors_refer_to_the_baseline() -> None:
     assert first.time is not None
     assert second.time is not None
     assert first.speedup == second.time.median / first.time.median
+    assert second.speedup_within is None
+
+
+def test_speedups_have_intervals() -> None:
+    base, own = (Duration.of([n * t for t in (0.9, 1.0, 1.0, 1.0, 1.1, 1.2)]) for n in (3, 2))
+    within = speedup_within(base, own)
+    assert within is not None
+    assert within[0] < 1.5 < within[1]
+    row = Measurement(shape={}, implementation="f", time=own, speedup=1.5, speedup_within=within)
+    assert (row.as_dict()["speedup_low"], row.as_dict()["speedup_high"]) == within
+    few = Duration.of([1.0, 1.1, 1.2])
+    assert speedup_within(base, few) is speedup_within(None, own) is None
 
 
 def test_inputs_are_drawn_on_the_cpu() -> None:

@@ -127,7 +127,12 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
     import numpy as np
 
     with file_errors(f"write `{dump}`"), dump.open("wb") as file:
-        np.savez(file, **outputs)  # type: ignore[arg-type]
+        # NumPy writes bfloat16 and 8-bit floats of ml_dtypes as untyped bytes; float32 is exact.
+        saved = {
+            name: array.astype(np.float32) if array.dtype.isbuiltin == 2 else array
+            for name, array in outputs.items()
+        }
+        np.savez(file, **saved)  # type: ignore[arg-type]
     say("note", f"the tensors are in {dump}")
 
 

@@ -493,21 +493,34 @@ def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
 
 #: Columns of kernels that pages and notebooks show, unless they are empty.
 _SHOWN = (
-    *("kind", "launches", "total_s", "share", "mean_s", "min_s", "median_s", "p95_s", "max_s"),
+    *("kind", "launches", "total_s", "share", "mean_s", "projected_s", "projected_low_s"),
+    *("projected_high_s", "min_s", "median_s", "p95_s", "max_s"),
     *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"),
-    *("bound_s", "estimated", "limited_by", "efficiency", "projected_s", "projected_low_s"),
-    *("projected_high_s", "projected_outside", "cannot_launch", "registers", "spilled", "shared"),
+    *("bound_s", "estimated", "limited_by", "efficiency", "cannot_launch"),
+    *("projected_outside", "registers", "spilled", "shared"),
     *("bank_conflicts", "occupancy", "compute_share", "memory_share"),
 )
 
 
+_TIMES = ("total_s", "mean_s", "median_s", "min_s", "max_s", "p95_s")
+
+
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Return the columns that have values; `kind` only if some rows are not kernels."""
-    alike = all(row["kind"] == "kernel" for row in rows)
+    """Return the columns that have values.
+
+    `kind` is left out if all rows are kernels, and a time if it equals an earlier one in every row,
+    as the mean of single launches equals their total.
+    """
+    left_out = {"kind"} if all(row["kind"] == "kernel" for row in rows) else set()
+    seen: set[tuple[Any, ...]] = set()
+    for name in _TIMES:
+        values = tuple(row.get(name) for row in rows)
+        left_out |= {name} if values in seen else set()
+        seen.add(values)
     return [
         name
         for name in _SHOWN
-        if any(row.get(name) is not None for row in rows) and not (alike and name == "kind")
+        if name not in left_out and any(row.get(name) is not None for row in rows)
     ]
 
 

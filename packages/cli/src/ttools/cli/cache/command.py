@@ -11,7 +11,7 @@ from ttools.cli.console import new_table, require_folder, say, write_json, write
 from ttools.core.configuration import cache_directory
 from ttools.core.reports.numbers import mebibytes
 
-SCHEMA_VERSION = 1
+SCHEMA = "ttools.cache/1"
 
 
 def cache_command(
@@ -52,7 +52,7 @@ def cache_command(
     if form == "json":
         names = ("what", "path", "files", "bytes", "limit_bytes")
         kinds = [dict(zip(names, row, strict=True)) for row in rows]
-        write_json({"schema": SCHEMA_VERSION, "caches": kinds}, output)
+        write_json({"schema": SCHEMA, "caches": kinds}, output)
         return
     table = new_table(None, ("what", "path"), ("files", "size", "at most"))
     for what, path, files, used, limit in rows:

@@ -19,7 +19,7 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.fuzz.self_test import Outcome
 
-SCHEMA_VERSION = 1
+SCHEMA = "ttools.doctor/1"
 _STYLES = {"ok": "green", "info": "", "warning": "yellow", "error": "bold red"}
 
 
@@ -54,7 +54,7 @@ def doctor_command(
     results = examine()
     if json or form == "json":
         checks = [asdict(result) for result in results]
-        write_json({"schema": SCHEMA_VERSION, "checks": checks}, output)
+        write_json({"schema": SCHEMA, "checks": checks}, output)
     else:
         write_tables([_table(results)], output)
     failed = any(result.status == "error" for result in results)

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from ttools.watch.api import WatchedRun
 
 
-SCHEMA_VERSION = 1
+SCHEMA = "ttools.interpret/1"
 
 
 def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[str, Any]:
     """Return the report as data; the script's status is separate from the kernels."""
     return {
-        "schema": SCHEMA_VERSION,
+        "schema": SCHEMA,
         "script": {"target": target, "exit_code": exit_code},
         "kernels": [asdict(cost) for cost in costs],
     }

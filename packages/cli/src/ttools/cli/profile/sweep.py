@@ -314,6 +314,11 @@ def _table(sweep: Sweep) -> Table:
     return table
 
 
+def _speedup_text(speedup: float, within: tuple[float, float] | None) -> str:
+    interval = "" if within is None else f" ({within[0]:.2f} to {within[1]:.2f})"
+    return f"{speedup:.2f}{interval}"
+
+
 def _cells(row: Measurement, varying: Sequence[str]) -> list[str]:
     values = row.as_dict()
     figures = (values["speedup"], values["error"], values["gbytes"], values["tflops"])
@@ -322,7 +327,7 @@ def _cells(row: Measurement, varying: Sequence[str]) -> list[str]:
         *(str(values.get(name, "")) for name in varying),
         row.implementation,
         seconds(values["time_s"]),
-        "" if speedup is None else f"{speedup:.2f}",
+        "" if speedup is None else _speedup_text(speedup, row.speedup_within),
         "" if error is None else f"{error:.1e}" if error else "0",
         "" if gbytes is None else number(gbytes),
         "" if tflops is None else number(tflops),

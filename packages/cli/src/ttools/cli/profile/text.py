@@ -96,7 +96,8 @@ def _on_cpu(profiled: ProfileAnalysis) -> bool:
 def _place_in_report(row: Row) -> tuple[int, float]:
     """Return the order of rows: Triton kernels, other kernels, copies and fills, each by time."""
     is_kernel = row["kind"] == "kernel"
-    group = 0 if isinstance(row["file"], str) else 1 if is_kernel else 2
+    is_triton = isinstance(row["file"], str) or row["told_by"] in ("counts", "estimate")
+    group = 0 if is_triton else 1 if is_kernel else 2
     return group, -row["total_s"]
 
 

@@ -17,7 +17,15 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ttools.cli.blocks import MOST_SHOWN, block, paragraph, table
-from ttools.cli.console import csv_text, new_table, say, write_json, write_tables, write_text
+from ttools.cli.console import (
+    csv_text,
+    new_table,
+    say,
+    verbosity,
+    write_json,
+    write_tables,
+    write_text,
+)
 from ttools.cli.markdown import fenced, markdown
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_path
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
 #: Columns of configurations that can win, for timed and for only compiled ones.
 TIMED = ("median", "timed", "ratio", "ratio within")
 TIMED_ON_GPU = (*TIMED, "registers", "spilled")
+#: Number of configurations that cannot win in a report that is not verbose.
+_MOST_UNABLE = 3
 COMPILED = ("projected", "within", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
@@ -97,7 +107,7 @@ class TuningView:
 
     def unable(self) -> list[tuple[str, str]]:
         """Return configurations that cannot win, with reasons."""
-        return [(self.config(trial), _why_not(trial)) for trial in self._unable[:MOST_SHOWN]]
+        return [(self.config(trial), _why_not(trial)) for trial in self._unable[: _most_unable()]]
 
     def config(self, trial: Trial) -> str:
         """Return the parameters that distinguish a configuration from the others."""
@@ -106,7 +116,7 @@ class TuningView:
 
     def left_out(self) -> str:
         """Return what is not shown, and which command shows it; empty if everything is shown."""
-        slower, unable = len(self._able) - MOST_SHOWN, len(self._unable) - MOST_SHOWN
+        slower, unable = len(self._able) - MOST_SHOWN, len(self._unable) - _most_unable()
         parts = [f"{slower:,} slower"] if slower > 0 else []
         parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
         same = len(self._same)
@@ -151,6 +161,11 @@ class TuningView:
         why = dict.fromkeys(text for own in shown if own for text in own["outside"])
         stated = self.projected()
         return "; ".join(f"it {text}" for text in why if text not in stated)
+
+
+def _most_unable() -> int:
+    """Return how many configurations that cannot win are shown."""
+    return MOST_SHOWN if verbosity() == "verbose" else _MOST_UNABLE
 
 
 def _why_not(trial: Trial) -> str:

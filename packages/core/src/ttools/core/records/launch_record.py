@@ -62,15 +62,17 @@ class LaunchRecord:
     """A recorded launch: its `LaunchSpec`, and what is needed to repeat it without its program.
 
     Attributes:
-        spec: The launch. The storage of each tensor is an index into `Record.storages`. Only two of
-            its options are recorded: `fp_fusion` and `debug`.
+        spec: The launch. The storage of each tensor is an index into `Record.storages`.
         ttir: Text of the module after the interpreter's front end.
         specialisation: Description of each source parameter's specialisation.
+        has_options: True if warps, blocks and stages are recorded; earlier versions of ttools
+            recorded only `fp_fusion` and `debug`.
     """
 
     spec: LaunchSpec
     ttir: str
     specialisation: Mapping[str, str] = field(default_factory=dict)
+    has_options: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,10 +108,22 @@ def _launch(entry: schema.Entry, ttir: str, sizes: list[int], where: str) -> Lau
         kernel=entry.kernel,
         grid=entry.grid,
         arguments=arguments,
-        options=CompileOptions(fp_fusion=entry.fp_fusion, debug=entry.debug),
+        options=_options(entry),
         site=CallSite(line=entry.host_line, config=entry.config),
     )
-    return LaunchRecord(spec=spec, ttir=ttir, specialisation=entry.specialisation)
+    return LaunchRecord(
+        spec=spec,
+        ttir=ttir,
+        specialisation=entry.specialisation,
+        has_options=entry.num_warps is not None,
+    )
+
+
+def _options(entry: schema.Entry) -> CompileOptions:
+    options = CompileOptions(fp_fusion=entry.fp_fusion, debug=entry.debug)
+    if entry.num_warps is None or entry.num_ctas is None or entry.num_stages is None:
+        return options
+    return replace(options, warps=entry.num_warps, blocks=entry.num_ctas, stages=entry.num_stages)
 
 
 def _value(value: schema.Value, sizes: list[int], where: str) -> Value:

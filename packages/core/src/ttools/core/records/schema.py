@@ -131,6 +131,10 @@ class Entry(Shown, frozen=True):
 
     Attributes:
         ttir: Name of the part with the module.
+        num_warps: Warps per program; None in records of versions that did not save it, as for the
+            other options.
+        num_ctas: Thread blocks per program.
+        num_stages: Stages of pipelined loops.
     """
 
     kernel: str
@@ -142,6 +146,9 @@ class Entry(Shown, frozen=True):
     debug: bool
     host_line: str | None
     config: dict[str, bool | int | str] | None
+    num_warps: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    num_ctas: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    num_stages: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

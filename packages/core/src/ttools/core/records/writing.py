@@ -58,6 +58,9 @@ def _launch(launch: LaunchRecord, part: str) -> schema.Entry:
         debug=spec.options.debug,
         host_line=spec.site.line,
         config=None if config is None else {name: _plain(v) for name, v in config.items()},
+        num_warps=spec.options.warps if launch.has_options else None,
+        num_ctas=spec.options.blocks if launch.has_options else None,
+        num_stages=spec.options.stages if launch.has_options else None,
     )
 
 

@@ -7,7 +7,9 @@ ttools has accepted it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
@@ -15,6 +17,7 @@ from ttools.core.errors import UsageError
 from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord
 from ttools.core.records.reading import read_record
+from ttools.core.spec import CompileOptions
 from ttools.core.triton_versions import refuse_damaged_ttir
 from ttools.interpreter.frontend.descriptors import without_marks
 from ttools.ir import Module
@@ -40,30 +43,73 @@ def kernels_of_record(
         UsageError: The file is not a record or is damaged, or no kernel has one of the names.
     """
     record = read_record(path)
-    sources: dict[str, KernelSource] = {}
+    sources: dict[tuple[str, CompileOptions], KernelSource] = {}
     for launch in record.launches:
-        if launch.ttir in sources or (only and launch.spec.kernel not in only):
+        key = launch.ttir, launch.spec.options
+        if key in sources or (only and launch.spec.kernel not in only):
             continue
         show(record.excerpts, _module(path, launch).files())
-        file = folder / f"{len(sources)}.ttir"
-        file.write_text(without_marks(launch.ttir), "utf-8")
-        sources[launch.ttir] = KernelSource(
-            name=launch.spec.kernel,
-            path=file,
-            described=launch.specialisation,
-            options={**_compiled_with(launch), **options},
-            launched=launch.spec.site.line,
-        )
+        sources[key] = _source(launch, folder / f"{len(sources)}.ttir", options)
     if not sources:
         listed = ", ".join(sorted({launch.spec.kernel for launch in record.launches}))
         raise UsageError(f"{path} has no kernel named {', '.join(only)}; it has {listed}")
     return list(sources.values())
 
 
+def _source(launch: LaunchRecord, file: Path, options: Mapping[str, Any]) -> KernelSource:
+    """Write the module of a launch to a file, and return it as a source for a compiler."""
+    file.write_text(without_marks(launch.ttir), "utf-8")
+    return KernelSource(
+        name=launch.spec.kernel,
+        path=file,
+        described=launch.specialisation,
+        options={**_compiled_with(launch), **options},
+        launched=launch.spec.site.line,
+    )
+
+
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
-    """Return `num_warps` and `num_stages` of the autotuner's configuration, if there was one."""
+    """Return the options of the launch, as far as they were recorded."""
+    if launch.has_options:
+        own = launch.spec.options
+        return {
+            "num_warps": own.warps,
+            "num_ctas": own.blocks,
+            "num_stages": own.stages,
+            "enable_fp_fusion": own.fp_fusion,
+        }
     block_options = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
     return {name: value for name, value in block_options.items() if isinstance(value, int)}
+
+
+class RecordedKernel:
+    """A kernel of a record, which is compared by identity.
+
+    Args:
+        path: Path of the record.
+        launch: A launch of the kernel.
+    """
+
+    def __init__(self, path: Path, launch: LaunchRecord) -> None:
+        self._path, self._launch = path, launch
+        #: What the record lacks for compilation; empty if it is complete.
+        self.missing = ""
+        if "num_warps" not in _compiled_with(launch):
+            self.missing = (
+                f"{path} was written by an earlier ttools and does not contain num_warps; 4 is "
+                "assumed, which affects registers, occupancy and projection"
+            )
+
+    @cached_property
+    def source(self) -> KernelSource:
+        """The kernel as a source for a compiler.
+
+        Raises:
+            UsageError: The record's text is not TTIR as Triton prints it.
+        """
+        _module(self._path, self._launch)
+        self._folder = TemporaryDirectory(prefix="ttools-record-")
+        return _source(self._launch, Path(self._folder.name) / "kernel.ttir", {})
 
 
 def _module(path: Path, launch: LaunchRecord) -> Module:

@@ -18,10 +18,11 @@ from ttools.core.errors import UsageError, during
 from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord, Record
 from ttools.core.records.reading import read_record
-from ttools.core.spec import LaunchSpec, TensorSpec
+from ttools.core.spec import CompileOptions, LaunchSpec, TensorSpec
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
+from ttools.interpreter.records.record_kernels import RecordedKernel
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
@@ -119,6 +120,7 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
     path = Path(path)
     record = read_record(path)
     modules: dict[str, Variants] = {}
+    kernels: dict[tuple[str, CompileOptions], RecordedKernel] = {}
     made = []
     with nullcontext() if active_run() is not None else interpret():
         for number, launch in enumerate(record.launches):
@@ -127,7 +129,9 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
             if run is None:
                 continue
             with during(f"making launch {number} of {path} again, of kernel `{kernel}`"):
-                made.append(_make(path, record, launch, modules, run, timeout))
+                key = launch.ttir, launch.spec.options
+                recorded = kernels.setdefault(key, RecordedKernel(path, launch))
+                made.append(_make(path, record, launch, modules, recorded, run, timeout))
     return made
 
 
@@ -136,6 +140,7 @@ def _make(
     record: Record,
     launch: LaunchRecord,
     modules: dict[str, Variants],
+    recorded: RecordedKernel,
     run: Run,
     timeout: float,
 ) -> Replayed:
@@ -144,7 +149,8 @@ def _make(
         modules[launch.ttir] = read_kernel(path, spec.kernel, launch.ttir)
         show(record.excerpts, modules[launch.ttir].module.files())
     values = _values(record, spec)
-    launch_again(path, spec, launch.ttir, modules[launch.ttir], values, run, timeout)
+    variants = modules[launch.ttir]
+    launch_again(path, spec, launch.ttir, variants, values, run, timeout, recorded)
     tensors = {
         name: value.numpy()
         for name, value in zip(spec.names, values, strict=True)
@@ -179,6 +185,7 @@ def launch_again(
     values: Sequence[Any],
     run: Run,
     timeout: float,
+    recorded: RecordedKernel | None = None,
 ) -> None:
     """Make a launch of an untrusted kernel, which cannot leave the memory of its arguments.
 
@@ -190,6 +197,7 @@ def launch_again(
         values: One argument per parameter, with memory for each tensor of `spec`.
         run: The run that the launch belongs to.
         timeout: Seconds after which the launch is stopped; 0 for no limit.
+        recorded: The kernel of the record; None if the launch is not from a record.
 
     Raises:
         UsageError: The text is not TTIR, or its parameters are not those of `spec`.
@@ -197,19 +205,26 @@ def launch_again(
         UnsupportedError: The kernel uses an unsupported feature.
     """
     with foreign(ttir, f"kernel `{spec.kernel}` of {source}"):
-        kernel = _kernel(source, spec, variants)
+        kernel = _kernel(source, spec, variants, recorded)
         made = KernelLaunch(kernel, spec.grid, values, run)
         made.site = replace(spec.site, line=spec.site.line or str(source))
         make_limited_launch(made, timeout)
 
 
-def _kernel(path: Path, launch: LaunchSpec, variants: Variants) -> ExecutableKernel:
+def _kernel(
+    path: Path, launch: LaunchSpec, variants: Variants, recorded: RecordedKernel | None
+) -> ExecutableKernel:
     plan = ArgumentPlan(launch.names, [argument.type for argument in launch.arguments])
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
         raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
     return ExecutableKernel(
-        name=launch.kernel, plan=plan, variants=variants, options=launch.options, record=path
+        name=launch.kernel,
+        plan=plan,
+        variants=variants,
+        options=launch.options,
+        record=path,
+        recorded=recorded,
     )
 
 

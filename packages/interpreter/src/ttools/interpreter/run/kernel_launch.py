@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
     from ttools.interpreter.abi.reread_values import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
+    from ttools.interpreter.records.record_kernels import RecordedKernel
     from ttools.interpreter.run.skipped_accesses import SkippedAccess
     from ttools.interpreter.run.stats import Statistics
     from ttools.interpreter.run.variants import Variants
@@ -114,6 +115,7 @@ class ExecutableKernel:
         eager_twin: Runs programs as Python; None if there is no Python source.
         record: The file that contains the kernel, if it is untrusted. Such a kernel may only access
             the memory of its arguments.
+        recorded: The kernel of a record, which can be compiled for a GPU; None for others.
         finder: Determines the facts about the arguments of a launch.
         guards: Chooses which accesses of a launch are guarded.
     """
@@ -126,6 +128,7 @@ class ExecutableKernel:
     source: Any = None
     eager_twin: EagerTwin | None = None
     record: Path | None = None
+    recorded: RecordedKernel | None = None
     finder: FactFinder = field(init=False, repr=False)
     guards: GuardChooser = field(init=False, repr=False)
     _emit_options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.core.json_document import Amount, read_json_document
-from ttools.profiler.report.intervals import BETWEEN_RUNS, difference
+from ttools.profiler.intervals import BETWEEN_RUNS, difference
 
 SCHEMA = "ttools.profile/1"
 #: The line number of a function on Python's stack, which changes when the program is edited.

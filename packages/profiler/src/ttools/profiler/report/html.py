@@ -59,6 +59,7 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
         columns=[_METRICS[name] for name in names],
         rows=[_shown(row, names) for row in rows],
         hottest=_hottest(profiled),
+        timed=bool(profiled.lines["time_s"].gt(0).any()),
         sources=_sources(profiled),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=grouped_advice(profiled.advice),
@@ -212,18 +213,11 @@ def _access(row: Mapping[str, Any]) -> list[str]:
 def _roofline(
     profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the device's roofs, and each kernel's intensity with its rate, measured or bounded."""
+    """Return the device's roofs, and a point for each kernel."""
     device = profiled.device
     if device is None:
         return None
-    on_device = profiled.timed_on == "the GPU"
-    points = []
-    for row in rows:
-        flops, seconds = row.get("flops"), row["mean_s"] if on_device else row.get("bound_s")
-        if not (row.get("intensity") and flops and seconds):
-            continue
-        name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
-        points.append({"name": name, "x": row["intensity"], "y": flops / seconds})
+    points = [point for row in rows if (point := _point(row, profiled.timed_on == "the GPU"))]
     used = {
         unit
         for sample in profiled.samples
@@ -237,8 +231,26 @@ def _roofline(
         "bandwidth": device.bandwidth,
         "roofs": roofs,
         "points": points,
-        "measured": on_device,
     }
+
+
+def _point(row: Mapping[str, Any], on_device: bool) -> dict[str, Any] | None:
+    """Return a kernel's intensity and rate, measured, else projected, else bounded.
+
+    The rate has an interval if it is projected.
+    """
+    flops, intensity = row.get("flops"), row.get("intensity")
+    for kind, names in (
+        ("measured", ("mean_s",) * 3 if on_device else ()),
+        ("projected", ("projected_s", "projected_high_s", "projected_low_s")),
+        ("bound", ("bound_s",) * 3),
+    ):
+        times = [row.get(name) for name in names]
+        if flops and intensity and times and all(times):
+            rate, low, high = (flops / seconds for seconds in times)
+            name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
+            return {"name": name, "kind": kind, "x": intensity, "y": rate, "low": low, "high": high}
+    return None
 
 
 def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from ttools.core.reports.report import config_text
 from ttools.core.spec import LaunchSpec
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
+from ttools.interpreter.records.record_kernels import RecordedKernel
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.line_samples import LINES
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -255,7 +256,20 @@ class CpuSession:
         """Return the specialisations that were launched."""
         chosen = {sample.kernel for sample in self.samples}
         sources = source_by_kernel(self._kernels)
-        return {compiled: source for compiled, source in sources.items() if source.name in chosen}
+        launched = {
+            compiled: source for compiled, source in sources.items() if source.name in chosen
+        }
+        return launched | self._recorded()
+
+    def _recorded(self) -> dict[Any, KernelSource]:
+        """Return the kernels of records; notes say what records do not contain."""
+        recorded: dict[Any, KernelSource] = {}
+        for kernel in dict.fromkeys(sample.variant for sample in self.samples):
+            if isinstance(kernel, RecordedKernel):
+                recorded[kernel] = kernel.source
+                if kernel.missing:
+                    self.notes.setdefault(kernel.source.name, kernel.missing)
+        return recorded
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Count a launch, then run it; called by the interpreter as its observer."""
@@ -312,7 +326,7 @@ class CpuSession:
             metrics=getattr(self._reported, "metrics", {}),
             source=kernel_source(launch.kernel.function),
             lines=lines,
-            variant=launch.kernel.source,
+            variant=launch.kernel.source or launch.kernel.recorded,
         )
         with self._lock:
             self.samples.append(sample)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -194,19 +194,27 @@ class Duration:
         median: Median of all samples.
         low: A fifth of the samples is shorter.
         high: A fifth of the samples is longer.
+        samples: All samples.
     """
 
     median: float
     low: float
     high: float
+    samples: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Duration:
+        """Return the time that samples in seconds give."""
+        median, low, high = (float(end) for end in np.quantile(samples, QUANTILES))
+        return cls(median=median, low=low, high=high, samples=tuple(samples))
 
 
 def time_on_gpu(call: Callable[[], object], repeat_s: float) -> Duration:
     """Return the GPU time of a call, with the cache emptied before each repetition."""
     import triton.testing
 
-    times = triton.testing.do_bench(call, rep=repeat_s * 1e3, quantiles=list(QUANTILES))
-    return Duration(**dict(zip(("median", "low", "high"), (t * 1e-3 for t in times), strict=True)))
+    times = triton.testing.do_bench(call, rep=repeat_s * 1e3, return_mode="all")
+    return Duration.of([time * 1e-3 for time in times])
 
 
 def time_alternately(
@@ -240,8 +248,7 @@ def time_alternately(
             except Exception as error:  # noqa: BLE001 - the implementation's
                 outcomes[name] = error
     for name in samples.keys() - outcomes.keys():
-        median, low, high = np.quantile(samples[name], QUANTILES)
-        outcomes[name] = Duration(median=float(median), low=float(low), high=float(high))
+        outcomes[name] = Duration.of(samples[name])
     return outcomes
 
 

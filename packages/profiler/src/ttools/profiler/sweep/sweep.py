@@ -18,6 +18,7 @@ import torch
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
+from ttools.profiler.intervals import difference
 from ttools.profiler.sweep.calls import (
     Duration,
     Pass,
@@ -43,6 +44,8 @@ class Measurement:
         time: Time of a call; None if it failed.
         speedup: Median time of the baseline divided by that of the implementation; None if either
             is unknown.
+        speedup_within: Interval of the speed-up by the rule of `ttools profile compare`; None for
+            the baseline, or if there are too few samples.
         error: The greatest difference of an element from the baseline's result, divided by the
             greatest finite magnitude in the baseline's result.
         bytes: Bytes of the tensors passed and returned, see `Task`.
@@ -55,6 +58,7 @@ class Measurement:
     implementation: str
     time: Duration | None = None
     speedup: float | None = None
+    speedup_within: tuple[float, float] | None = None
     error: float | None = None
     bytes: int = 0
     flops: int = 0
@@ -70,6 +74,8 @@ class Measurement:
             "low_s": time.low if time else None,
             "high_s": time.high if time else None,
             "speedup": self.speedup,
+            "speedup_low": self.speedup_within[0] if self.speedup_within else None,
+            "speedup_high": self.speedup_within[1] if self.speedup_within else None,
             "error": self.error,
             "gbytes": self.bytes / time.median / 1e9 if time else None,
             "tflops": self.flops / time.median / 1e12 if time and self.flops else None,
@@ -237,6 +243,7 @@ class Sweep:
                 implementation=name,
                 time=time,
                 speedup=reference.median / time.median if reference and time else None,
+                speedup_within=speedup_within(reference, time) if name != self.baseline else None,
                 error=greatest_error(outputs[name], wanted or []) if compared else None,
                 bytes=sizes.get(name, 0),
                 flops=flops,
@@ -285,6 +292,14 @@ class Sweep:
     def _wait(self) -> None:
         if self._on_gpu:
             torch.cuda.synchronize()
+
+
+def speedup_within(reference: Duration | None, time: Duration | None) -> tuple[float, float] | None:
+    """Return the interval of a speed-up; None if a time is missing or has too few samples."""
+    if reference is None or time is None or min(*reference.samples, *time.samples, 1.0) <= 0:
+        return None
+    found = difference([time.samples], [reference.samples], 0.0)
+    return None if found.low is None or found.high is None else (found.low, found.high)
 
 
 def shown_value(value: Any) -> Any:

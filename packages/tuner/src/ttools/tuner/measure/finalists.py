@@ -10,7 +10,7 @@ from ttools.tuner.measure.trial import LEAST_SECONDS
 from ttools.tuner.space.candidate import Candidate
 
 if TYPE_CHECKING:
-    from ttools.profiler.report.intervals import Difference
+    from ttools.profiler.intervals import Difference
 
 #: Number of rounds of the comparison, and with effort `full`.
 ROUNDS, FULL_ROUNDS = 9, 45
@@ -79,7 +79,7 @@ def compared(
         factor: Factor by which the times may differ because they were taken in different runs.
     """
     # Worker processes for a GPU load this module, too, but do not need SciPy.
-    from ttools.profiler.report.intervals import difference
+    from ttools.profiler.intervals import difference
 
     floors = [[max(seconds, LEAST_SECONDS) for seconds in side] for side in (base, new)]
     return difference(floors[:1], floors[1:], TIE, comparisons=comparisons, factor=factor)

@@ -95,7 +95,7 @@ def _samples(entry: TuningEntry | None, winner: Trial | None) -> Sequence[float]
 
 
 def _apart(old: Sequence[float], new: Sequence[float], device: str) -> bool:
-    from ttools.profiler.report.intervals import BETWEEN_RUNS
+    from ttools.profiler.intervals import BETWEEN_RUNS
 
     factor, _ = BETWEEN_RUNS["CPU" if device.startswith("cpu:") else "GPU"]
     return bool(old and new) and compared(old, new, 1, factor).verdict in ("slower", "faster")

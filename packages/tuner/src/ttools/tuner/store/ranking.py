@@ -17,7 +17,7 @@ from ttools.tuner.measure.trial import LEAST_SECONDS, Trial
 from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
-    from ttools.profiler.report.intervals import Difference
+    from ttools.profiler.intervals import Difference
 
 
 def estimate(entry: TuningEntry, trial: Trial) -> float | None:
@@ -63,7 +63,7 @@ def compared_with_winner(entry: TuningEntry, trial: Trial) -> Difference | None:
         return compared(own, others, len(_rivals(entry, best)))
     if best.projection is None or trial.projection is None:
         return None
-    from ttools.profiler.report.intervals import difference_of
+    from ttools.profiler.intervals import difference_of
 
     assert best.predicted is not None
     assert trial.predicted is not None

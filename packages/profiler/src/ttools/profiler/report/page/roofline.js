@@ -9,15 +9,19 @@ function drawRoofline(section, roofline) {
     svg.remove();
     return;
   }
-  hint.textContent = roofline.measured
-    ? `Measured on ${roofline.device}.`
-    : `Kernels did not run on ${roofline.device}: each stands where its bound is.`;
+  const kinds = new Set(roofline.points.map((point) => point.kind));
+  const meanings = {
+    measured: `Measured on ${roofline.device}.`,
+    projected: `Projected for ${roofline.device}; a vertical line is the interval of the projection.`,
+    bound: `A hollow circle lies on the roof: only the lower bound for ${roofline.device} is known.`,
+  };
+  hint.textContent = Object.keys(meanings).filter((kind) => kinds.has(kind)).map((kind) => meanings[kind]).join(" ");
   const [left, right, top, bottom] = [70, 880, 15, 375];
   const roofs = Object.entries(roofline.roofs);
   const peaks = roofs.map(([, peak]) => peak);
   const ridges = peaks.map((peak) => peak / roofline.bandwidth);
   const xs = [...roofline.points.map((point) => point.x), ...ridges];
-  const ys = [...roofline.points.map((point) => point.y), ...peaks];
+  const ys = [...roofline.points.flatMap((point) => [point.y, point.low, point.high]), ...peaks];
   const span = (values) =>
     [Math.floor(Math.log10(Math.min(...values)) - 0.3), Math.ceil(Math.log10(Math.max(...values)) + 0.1)];
   const [x0, x1] = span(xs);
@@ -48,20 +52,48 @@ function drawRoofline(section, roofline) {
   const slope = (Math.atan2(y(10) - y(1), x(10) - x(1)) * 180) / Math.PI;
   const at = [x(middle), y(middle * roofline.bandwidth) - 8];
   draw(svg, "text", { x: at[0], y: at[1], "text-anchor": "middle", transform: `rotate(${slope} ${at[0]} ${at[1]})` }, `${amount(roofline.bandwidth, "B/s")}`);
-  // Labels keep clear of each other and of those of roofs: left, right and height of each.
-  const labels = roofs.map(([, peak]) => [right - 170, right, y(peak) - 6]);
+  // Labels stay inside the axes, and keep clear of each other, of points and of the roofs.
+  const taken = [...svg.querySelectorAll("text")].map(box);
+  const steps = 60;
+  for (const [, peak] of roofs) {
+    for (let n = 0; n <= steps; n += 1) {
+      const at = left + ((right - left) * n) / steps;
+      const value = 10 ** (x0 + ((at - left) / (right - left)) * (x1 - x0));
+      const height = y(Math.min(peak, value * roofline.bandwidth));
+      taken.push([at - 6, height - 3, at + 6, height + 3]);
+    }
+  }
+  for (const point of roofline.points) taken.push([x(point.x) - 8, y(point.high), x(point.x) + 8, y(point.low)]);
   for (const point of roofline.points) {
     const [px, py] = [x(point.x), y(point.y)];
-    const dot = draw(svg, "circle", { class: roofline.measured ? "point" : "point bound", cx: px, cy: py, r: 6 });
-    draw(dot, "title", {}, `${point.name}: ${point.x.toPrecision(3)} flop per byte, ${amount(point.y, "flop/s")}`);
-    const room = 10 + 7 * point.name.length;
-    const end = px + room > right;
-    const [from, to] = end ? [px - room, px] : [px, px + room];
-    let ly = py + 22;
-    const covered = ([a, b, height]) => a < to && from < b && Math.abs(height - ly) < 15;
-    while (labels.some(covered) && ly < bottom - 4) ly += 5;
-    labels.push([from, to, ly]);
-    draw(svg, "text", { x: end ? px - 10 : px + 10, y: ly, "text-anchor": end ? "end" : "start" }, point.name);
+    const [low, high] = [point.low, point.high].map((value) => amount(value, "flop/s"));
+    const interval = point.kind === "projected" ? ` (${low} to ${high})` : "";
+    if (interval) draw(svg, "line", { class: "interval", x1: px, x2: px, y1: y(point.low), y2: y(point.high) });
+    const dot = draw(svg, "circle", { class: `point ${point.kind}`, cx: px, cy: py, r: 6 });
+    draw(dot, "title", {}, `${point.name}: ${point.x.toPrecision(3)} flop per byte, ${amount(point.y, "flop/s")}${interval}`);
+    const label = draw(svg, "text", { class: "label", x: px, y: py }, shortened(point.name, 40));
+    const width = label.getComputedTextLength();
+    const places = [];
+    for (const up of [4, 22, -14, 40, -32, 58, -50, 76, -68]) {
+      places.push([px + 12, py + up], [px - 12 - width, py + up]);
+    }
+    const clamped = ([at, height]) => [Math.min(Math.max(at, left + 4), right - 4 - width), Math.min(Math.max(height, top + 14), bottom - 6)];
+    const area = ([at, height]) => [at, height - 13, at + width, height + 4];
+    const free = (place) => !taken.some((other) => overlap(area(place), other));
+    const [at, height] = places.map(clamped).find(free) ?? clamped(places[0]);
+    label.setAttribute("x", at);
+    label.setAttribute("y", height);
+    taken.push(area([at, height]));
   }
+}
+function box(element) {
+  const { x, y, width, height } = element.getBBox();
+  return element.hasAttribute("transform") ? [0, 0, 0, 0] : [x, y, x + width, y + height];
+}
+const overlap = ([a, b, c, d], [e, f, g, h]) => a < g && e < c && b < h && f < d;
+function shortened(text, length) {
+  if (text.length <= length) return text;
+  const end = Math.floor((length - 1) / 2);
+  return `${text.slice(0, length - 1 - end)}…${text.slice(-end)}`;
 }
 drawRoofline(document.getElementById("roofline"), data.roofline);
