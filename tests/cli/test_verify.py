@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
+from ttools.verifier.result import Failure, Verification
+
 FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
 
 
@@ -20,6 +22,20 @@ def test_a_verdict_as_json(ttools: Run, tmp_path: Path) -> None:
     assert [failure["class"] for failure in verdict["failures"]] == ["not_computed_by_kernel"]
     assert set(verdict["failures"][0]) >= {"class", "sizes", "dtype", "detail"}
     assert verdict["not_judged"]
+
+
+@pytest.mark.parametrize("words", [["verify", "-v"], ["-v", "verify"], ["verify"]])
+def test_verbose_reports(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    failure = Failure(failure="layout", detail="differs", sizes={})
+    covered = {"cases": 3, "views": 3}
+    found = Verification(verdict="fail", failures=(failure,), covered=covered)
+    monkeypatch.setattr("ttools.verifier.serving.verify_here", lambda *_: found)
+    result = called_ttools(*words, f"{FILE}:right")
+    assert result.returncode == 1
+    assert f"{FILE.name}:right: fail\n" in result.stdout
+    assert ("tried 3 cases: 3 with views as arguments" in result.stdout) == ("-v" in words)
 
 
 def test_usage_errors(called_ttools: Run) -> None:

@@ -96,7 +96,7 @@ def test_a_failure_shows_its_line_and_advice() -> None:
         "        its memory, as y[..., ::2]",
         "    help: mask the load",
         "    help: if callers pass contiguous tensors only, declare CONTIGUOUS = [...]",
-        "    `ttools -v verify` shows a text for an issue about the compiler.",
+        "    `--verbose` shows a text for an issue about the compiler.",
         "",
         "  tried 1 case",
         "  not checked: speed: nothing was timed; what only a GPU does: its compiler's",

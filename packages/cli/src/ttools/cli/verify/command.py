@@ -136,6 +136,12 @@ WriteTestsOption = Annotated[
     Path | None,
     _report("--write-tests", metavar="DIR", help="Write each failure as a pytest file."),
 ]
+VerboseOption = Annotated[
+    bool,
+    _report(
+        "--verbose", "-v", help="Show all failures in full, and how many cases of each kind ran."
+    ),
+]
 VerdictFormatOption = Annotated[
     Literal["text", "json"],
     _report("--format", help="Format of the report; with --batch, json is a line per file."),
@@ -166,6 +172,7 @@ def verify_command(
     on: OnOption = "cpu",
     fail_on: FailOnOption = "error",
     write_tests: WriteTestsOption = None,
+    verbose: VerboseOption = False,
     form: VerdictFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
@@ -222,7 +229,7 @@ def verify_command(
         from ttools.verifier.report.text import text_of
 
         name = shown_line(subject["candidate"])
-        write_text(text_of(verification, name, verbose=verbosity() == "verbose"), output)
+        write_text(text_of(verification, name, verbose=verbose or verbosity() == "verbose"), output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 

@@ -102,7 +102,7 @@ def _failures(found: Verification, most: int | None) -> list[str]:
     return kept
 
 
-_VERBOSE = "`ttools -v verify` shows all details."
+_VERBOSE = "`--verbose` shows all details."
 
 
 def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
     if failure.test:
         yield f"    test: {failure.test}"
     if failure.issue and not verbose:
-        yield "    `ttools -v verify` shows a text for an issue about the compiler."
+        yield "    `--verbose` shows a text for an issue about the compiler."
     elif failure.issue:
         yield from ("    issue:", "", *(f"      {line}" for line in failure.issue.splitlines()))
 
