@@ -89,11 +89,11 @@ def test_predictions_and_single_configurations() -> None:
     )
     assert gain_over_first(entry(2, {}, *trials)) == 1.5
     # The intervals overlap.
-    trials = projected(1, 3.0), projected(2, 2.0), projected(3, 9.0)
-    assert reason(entry(2, {}, *trials)) == (
+    near = projected(1, 3.0), projected(2, 2.0), projected(3, 9.0)
+    assert reason(entry(2, {}, *near)) == (
         "tied with 1 other within the projection's uncertainty; chosen for the shortest time"
     )
-    assert [is_tied(entry(2, {}, *trials), config) for config in trials] == [True, False, False]
+    assert [is_tied(entry(2, {}, *near), config) for config in near] == [True, False, False]
     assert reason(entry(1, {}, trial(1, 1.0))) == "the only one that can win"
     assert reason(TuningEntry(problem=PROBLEM, trials=[trial(1, 1.0)])) == ""
 

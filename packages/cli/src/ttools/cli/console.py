@@ -158,7 +158,7 @@ def csv_text(frame: pd.DataFrame) -> str:
     Whole numbers have no decimal point, also in columns with unknown values. Shares by name are
     written as `integer=0.78; global memory=0.094`.
     """
-    return frame.map(_csv_cell).convert_dtypes().to_csv(index=False)
+    return str(frame.map(_csv_cell).convert_dtypes().to_csv(index=False))
 
 
 def _csv_cell(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -366,7 +366,8 @@ def _projected(row: Row) -> str:
     from ttools.profiler.gpu_time.projection import projection_text
 
     names = "projected_s", "projected_low_s", "projected_high_s", "projected_outside"
-    return projection_text(*(row.get(name) for name in names))
+    own: list[Any] = [row.get(name) for name in names]
+    return projection_text(*own)
 
 
 def _moved(row: Row) -> tuple[str, str]:

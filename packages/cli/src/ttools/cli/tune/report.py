@@ -138,10 +138,12 @@ class TuningView:
         time = "" if estimated is None else seconds(estimated)
         head = mark(self.entry, trial), self.config(trial)
         if self.columns == COMPILED:
-            own = trial.projection
-            mark_text = "*" if own and own["outside"] else ""
-            within = [f"{own[e] / estimated - 1:+.0%}" for e in ("low", "high")] if own else []
-            return *head, time + mark_text, " ".join(within), ratio, *_static(trial)
+            own, within = trial.projection, ""
+            if own is not None and estimated:
+                time += "*" if own["outside"] else ""
+                ends = own["low"], own["high"]
+                within = " ".join(f"{end / estimated - 1:+.0%}" for end in ends)
+            return *head, time, within, ratio, *_static(trial)
         is_alternating = trial.key in self.entry.final
         timed = "" if not trial.samples else "alternately" if is_alternating else "alone"
         shown = *head, time, timed, ratio, ratio_interval_text(self.entry, trial)
