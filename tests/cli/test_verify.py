@@ -38,6 +38,16 @@ def test_verbose_reports(
     assert ("tried 3 cases: 3 with views as arguments" in result.stdout) == ("-v" in words)
 
 
+def test_a_verdict_as_markdown(ttools: Run) -> None:
+    result = ttools("verify", "--format", "markdown", f"{FILE}:asks_torch")
+    assert result.returncode == 1
+    title, _, fence, *body, end = result.stdout.splitlines()
+    assert title.startswith("**")
+    assert "fail" in title
+    assert fence == end == "```"
+    assert body
+
+
 def test_usage_errors(called_ttools: Run) -> None:
     for words, message in (
         (["verify", "x.py:f"], "there is no file `x.py`"),
@@ -45,6 +55,7 @@ def test_usage_errors(called_ttools: Run) -> None:
         (["verify", __file__ + ":test_usage_errors"], "define it there, or give --reference"),
         (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
         (["verify", "--batch", ".", f"{FILE}:right"], "takes no other ones"),
+        (["verify", "--batch", ".", "--format", "markdown"], "--batch writes text or json"),
     ):
         result = called_ttools(*words)
         assert (result.returncode, "Traceback" in result.stderr) == (2, False)

@@ -62,8 +62,19 @@ def _tree(tree: Tree) -> str:
     file = io.StringIO()
     Console(file=file, width=_WIDTH, markup=False, emoji=False).print(tree)
     text = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    return _fenced_text(text)
+
+
+def _fenced_text(text: str) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}\n"
+
+
+def text_as_markdown(text: str) -> str:
+    """Return a text report as fenced text after its first line, which is its result."""
+    first, _, rest = text.partition("\n")
+    body = rest.strip("\n")
+    return f"**{escaped(first)}**\n" + (f"\n{_fenced_text(body)}" if body else "")
 
 
 def fenced(source: str) -> str:

@@ -18,6 +18,7 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
+from ttools.cli.markdown import text_as_markdown
 from ttools.cli.options import read_ray
 from ttools.cli.progress import State, ticking
 from ttools.core.errors import UsageError
@@ -143,8 +144,12 @@ VerboseOption = Annotated[
     ),
 ]
 VerdictFormatOption = Annotated[
-    Literal["text", "json"],
-    _report("--format", help="Format of the report; with --batch, json is a line per file."),
+    Literal["text", "markdown", "json"],
+    _report(
+        "--format",
+        help="Format of the report; with --batch, json is a line per file, and there is no "
+        "markdown.",
+    ),
 ]
 
 
@@ -200,6 +205,8 @@ def verify_command(
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies files of a folder and takes no other ones")
+        if form == "markdown":
+            raise UsageError("--batch writes text or json, not markdown")
         raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
     if ray is not None:
         raise UsageError("--ray is for the files of --batch")
@@ -229,7 +236,8 @@ def verify_command(
         from ttools.verifier.report.text import text_of
 
         name = shown_line(subject["candidate"])
-        write_text(text_of(verification, name, verbose=verbose or verbosity() == "verbose"), output)
+        text = text_of(verification, name, verbose=verbose or verbosity() == "verbose")
+        write_text(text_as_markdown(text) if form == "markdown" else text, output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 
