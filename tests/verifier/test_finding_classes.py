@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ttools.verifier.judging.finding_classes import of_findings, warnings_of
+from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
+from ttools.verifier.oracle.comparison import Mismatch
 
 
 def finding(kind: str, severity: str) -> dict[str, Any]:
@@ -38,3 +39,10 @@ def test_warnings_are_failures_only_if_requested() -> None:
     (warning,) = warnings_of([missing_barrier, finding("race", "error"), finding("race", "note")])
     assert of_findings([missing_barrier], "warning") == [warning]
     assert (warning.failure, warning.evidence) == ("race", {"checks": ["intra_program_race"]})
+
+
+def test_a_missing_barrier_explains_wrong_values() -> None:
+    findings = [finding("intra_program_race", "warning"), finding("intra_program_race", "note")]
+    (race,) = explained([Mismatch("wrong_values", "differs")], findings)
+    assert race.failure == "race"
+    assert explained([Mismatch("layout", "differs")], findings) == []

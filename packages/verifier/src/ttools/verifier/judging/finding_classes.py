@@ -82,13 +82,18 @@ def _mismatch(failure: str, finding: dict[str, Any], **evidence: Any) -> Mismatc
 
 
 def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Return findings that are failures only if values are wrong: uninitialised memory."""
+    """Return findings that are failures only if values are wrong.
+
+    These are uninitialised memory and missing barriers, which then explain the wrong values.
+    """
     if not any(mismatch.failure in ("wrong_values", "unwritten") for mismatch in wrong):
         return []
     problems = []
     for finding in findings:
         if finding["kind"] in ("uninit_read", "unwritten_output"):
             problems.append(_mismatch("unwritten", finding))
+        elif finding["kind"] == _MISSING_BARRIER and finding["severity"] == "warning":
+            problems += _checked(finding)
     return problems
 
 

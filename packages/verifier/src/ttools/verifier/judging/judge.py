@@ -496,7 +496,11 @@ class Judge:
             verdict=verdict,
             reason="; ".join(reasons),
             failures=tuple(self._with_test(failed) for _, failed in ranked),
-            warnings=tuple(map(self._failure, self._warned.values())),
+            warnings=tuple(
+                self._failure(warned)
+                for (name, _), warned in self._warned.items()
+                if name not in self._failed
+            ),
             covered=covered,
             notes=tuple(notes),
             replay=replay,
