@@ -11,9 +11,7 @@ from markupsafe import Markup
 
 from ttools.core.reports.highlighting import highlighted, pieces
 
-_TEXT = st.text(
-    st.characters(blacklist_characters="\n\r", blacklist_categories=("Cs",)), max_size=30
-)
+_TEXT = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.lists(_TEXT, max_size=8), st.sampled_from(["python", "ptx", "llir", "amdgcn", "ttir"]))

@@ -144,7 +144,7 @@ def _sentence(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ttools"
     if name := getattr(error, "option_name", ""):
-        if "o such option" not in error.message:
+        if context is None or "o such option" not in error.message:
             return str(error.message).removesuffix(".")
         known = [option for item in context.command.params for option in item.opts]
         hint = did_you_mean(name, set(known) - _FORMER) or f"; see `{command} --help`"

@@ -43,12 +43,12 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
         return
     from ttools.watch.variables.selectors import read_selectors
 
-    is_script = isinstance(work, Target) and work.kind == "script"
+    script = work.name if isinstance(work, Target) and work.kind == "script" else ""
     for selector in read_selectors(texts):
         if selector.line:
             _refuse_line(selector)
-        elif is_script and not re.search(r"[*?\[\].]", selector.name):
-            _refuse_name(selector, Path(str(work.name)))
+        elif script and not re.search(r"[*?\[\].]", selector.name):
+            _refuse_name(selector, Path(script))
 
 
 def _refuse_line(selector: Selector) -> None:

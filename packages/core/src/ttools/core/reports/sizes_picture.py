@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ttools.core.location import shown_place
 from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_text
 
 WIDTH = 900
@@ -139,9 +138,8 @@ def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator
 
 
 def _reason(unproved: Unproved, root: Path) -> str:
-    if unproved.file is None:
-        return unproved.reason
-    return f"{unproved.reason} ({shown_place(unproved.file, unproved.line, root=root)})"
+    place = unproved.place(root)
+    return f"{unproved.reason} ({place})" if place else unproved.reason
 
 
 def _text(verdict: KernelSizes, root: Path) -> str:

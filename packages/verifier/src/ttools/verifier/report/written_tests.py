@@ -190,7 +190,8 @@ def _text(name: str) -> str:
 # ---- arguments
 def _made(calls: Sequence[Call]) -> tuple[str, str]:
     """Return the functions that make the arguments of the calls, and what these functions need."""
-    functions, sources = [], {}
+    functions: list[str] = []
+    sources: dict[str, str] = {}
     for number, call in enumerate(calls, 1):
         lines, needed = _from_inputs(call) if call.source is not None else _from_bytes(call)
         sources |= needed
