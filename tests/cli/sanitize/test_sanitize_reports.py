@@ -151,3 +151,49 @@ def test_a_dash_means_standard_output(ttools: Run, buggy: str, tmp_path: Path) -
     result = ttools("sanitize", "--format", "json", "--output", "-", buggy)
     assert json.loads(result.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
     assert not (tmp_path / "-").exists()
+
+
+_WRONG_MASK = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rope_kernel(x_ptr, cos_ptr, sin_ptr, stride_row, D, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    half = D // 2
+    m = offs < D
+    a = tl.load(x_ptr + row * stride_row + offs, mask=m)
+    b = tl.load(x_ptr + row * stride_row + half + offs, mask=m)
+    c = tl.load(cos_ptr + row * half + offs, mask=m)
+    s = tl.load(sin_ptr + row * half + offs, mask=m)
+    tl.store(x_ptr + row * stride_row + offs, a * c - b * s, mask=m)
+    tl.store(x_ptr + row * stride_row + half + offs, a * s + b * c, mask=m)
+
+
+x, cos, sin = torch.randn(16, 80), torch.randn(16, 40), torch.randn(16, 40)
+rope_kernel[(16,)](x, cos, sin, x.stride(0), 80, BLOCK=64)
+"""
+
+
+def test_one_wrong_mask_is_one_short_block(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "rope.py").write_text(_WRONG_MASK)
+    result = ttools("sanitize", "rope.py")
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert sum(max(1, -(-len(line) // 80)) for line in lines) <= 40
+    assert lines[0] == (
+        "mask `m = offs < D` (line 11) admits lanes 40-63; 4 accesses leave their tensors; "
+        "5 races follow"
+    )
+    assert lines[1].startswith("rope.py:13:9: error[oob_load]: out-of-bounds load of 4 bytes from")
+    assert "  help: the mask is too wide for this tensor: lanes 40-63 pass `m` (line 11)" in (
+        result.stdout
+    )
+    assert "  8 further findings (`-v` shows them in full):" in lines
+    assert lines[-1] == "7 errors, 2 warnings of 1 cause in 1 kernel, 1 launch"
+    full = ttools("-v", "sanitize", "rope.py").stdout
+    assert "further finding" not in full
+    assert full.count("help:") == 9

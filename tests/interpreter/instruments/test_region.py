@@ -75,6 +75,8 @@ def test_a_view_contains_the_elements_of_its_indices(view: View, margin: int, it
     region, elements, members = placed(view, margin, item)
     for n in range(-2, elements + 2):
         assert region.holds(4096 + n * item) == (n in members), n
+    addresses = 4096 + item * np.arange(-2, elements + 2)
+    assert region.holds_each(addresses).tolist() == [region.holds(int(a)) for a in addresses]
 
 
 def test_regions_of_tensors_have_their_strides() -> None:

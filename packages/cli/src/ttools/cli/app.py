@@ -89,7 +89,9 @@ def options(
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Show which settings apply, and the tracebacks of errors."
+            "--verbose",
+            "-v",
+            help="Show all findings in full, which settings apply, and the tracebacks of errors.",
         ),
     ] = False,
 ) -> None:

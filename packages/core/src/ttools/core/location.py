@@ -158,6 +158,23 @@ def loop_variable(file: str, line: int) -> str:
     return match[1] if match else ""
 
 
+def subscripted_variable(location: SourceLocation) -> str:
+    """Return the variable of a subscript that starts at a location, as `rk` in `rk[None, :]`."""
+    return _subscripted("".join(source_lines(location.file))).get(
+        (location.line, location.column - 1), ""
+    )
+
+
+@lru_cache(maxsize=8)
+def _subscripted(source: str) -> dict[tuple[int, int], str]:
+    tree = syntax_tree(source)
+    return {
+        (node.lineno, node.col_offset): node.value.id
+        for node in (() if tree is None else ast.walk(tree))
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+    }
+
+
 def source_lines(file: str) -> list[str]:
     """Return the lines of a file, or an empty list if it cannot be read.
 

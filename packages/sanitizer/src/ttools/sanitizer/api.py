@@ -115,13 +115,18 @@ class Sanitization(ContextDecorator):
             rules=rules(),
         )
 
-    def to(self, form: str) -> str:
+    def to(self, form: str, *, verbose: bool = False) -> str:
         """Return the report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
+
+        Args:
+            form: The format.
+            verbose: If True, the text shows every finding in full. By default, it shows one
+                finding of each cause in full and lists the others.
 
         Raises:
             UsageError: There is no such format.
         """
-        return write_report(self.report(), form)
+        return write_report(self.report(), form, verbose)
 
     def raise_for_findings(self, severity: Severity = "error") -> None:
         """Raise an error if there are findings of at least this severity.

@@ -119,7 +119,7 @@ class _Plugin:
             raise
         report = self._report(item, sanitization)
         if report.failing and not self.options.updates_baseline:
-            pytest.fail(_text(report), pytrace=False)
+            pytest.fail(_text(report, item), pytrace=False)
         _attach(item, report)
         return result
 
@@ -138,7 +138,7 @@ class _Plugin:
         new = [f for f in report.findings if (f.kind, f.location) not in before]
         report = replace(report, findings=tuple(new))
         if report.failing and not self.options.updates_baseline:
-            pytest.fail(_text(report), pytrace=False)
+            pytest.fail(_text(report, item), pytrace=False)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -255,15 +255,15 @@ class _Plugin:
             terminalreporter.write_line(line)
 
 
-def _text(report: Report) -> str:
+def _text(report: Report, item: pytest.Item) -> str:
     from ttools.core.reports.registry import write_report
 
-    return write_report(report, "text").rstrip()
+    return write_report(report, "text", item.config.get_verbosity() > 0).rstrip()
 
 
 def _attach(item: pytest.Item, report: Report) -> None:
     if report.findings:
-        item.add_report_section("call", TITLE, _text(report))
+        item.add_report_section("call", TITLE, _text(report, item))
 
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:

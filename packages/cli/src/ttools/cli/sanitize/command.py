@@ -167,7 +167,7 @@ class SanitizeEnding:
         failed = bool(report.exit_code) and not report.launches
         if failed and self.output is None and self.form == "text" and not report.findings:
             return  # the failure of the program explains why nothing was launched
-        text = write_report(report, self.form)
+        text = write_report(report, self.form, verbosity() == "verbose")
         if self.output is None and self.form == "text":
             write_findings(text)
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ttools.core.errors import TtoolsError
+from ttools.core.findings.causes import Cause
 from ttools.core.location import SourceLocation
 from ttools.core.reports.notebook import ShowsItself
 from ttools.core.spec import ArgumentSpec, LaunchSpec
@@ -61,6 +62,9 @@ class Finding(ShowsItself):
         help: Advice for the user.
         sizes: The smallest sizes with the defect, if a range of sizes was analysed.
         witness: Result of a launch at these sizes.
+        origin: Distinguishes findings of one kind at one location that have different reasons, such
+            as undefined lanes and unwritten memory.
+        cause: The place that has to be corrected, if it is known.
     """
 
     kind: str
@@ -86,6 +90,8 @@ class Finding(ShowsItself):
     help: str | None = None
     sizes: Mapping[str, int] | None = field(default=None, hash=False)
     witness: Witness | None = None
+    origin: str = ""
+    cause: Cause | None = None
 
     @property
     def site(self) -> tuple[object, ...]:
@@ -96,7 +102,7 @@ class Finding(ShowsItself):
         """
         argument = self.argument.name if self.argument else ""
         where = self.location or self.message
-        return (self.kind, self.severity, self.kernel, where, argument)
+        return (self.kind, self.origin, self.severity, self.kernel, where, argument)
 
     @property
     def configs(self) -> tuple[Mapping[str, Any], ...]:

@@ -6,16 +6,18 @@ Markup, style and script are in `page/`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
-from ttools.core.location import SourceLocation, extent, shown_line, source_lines
+from ttools.core.location import SourceLocation, excerpt, extent, shown_line, source_lines
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page, script_json
 from ttools.core.reports.report import (
     Report,
+    by_cause,
+    cause_text,
     config_text,
     counted,
     launches_summary,
@@ -34,6 +36,13 @@ _COLLISIONS_LISTED = 20
 def write(report: Report) -> str:
     """Return the report as an HTML document."""
     findings = [_finding(f, index, report.root) for index, f in enumerate(report.findings)]
+    numbered = {
+        id(finding): shown for finding, shown in zip(report.findings, findings, strict=True)
+    }
+    groups = [
+        (group[0].location, _group(group, [numbered[id(finding)] for finding in group]))
+        for group in by_cause(report.findings)
+    ]
     sources = _sources(report)
     return render_page(
         _PAGE,
@@ -44,12 +53,8 @@ def write(report: Report) -> str:
         filters=_filters(report.findings),
         sizes=report.sizes and picture(report.sizes.kernels, report.root),
         assumed=report.sizes.assumptions if report.sizes else (),
-        files=_files(report, findings, sources),
-        elsewhere=[
-            shown
-            for shown, finding in zip(findings, report.findings, strict=True)
-            if not _is_shown(finding.location, sources)
-        ],
+        files=_files(report, findings, groups, sources),
+        elsewhere=[group for location, group in groups if not _is_shown(location, sources)],
         maps=[_map(tensor) for tensor in report.maps],
         map_data=script_json([_map_data(tensor) for tensor in report.maps]),
         suppressed=[
@@ -71,6 +76,18 @@ def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
         "location": location,
         "headline": headline(finding),
         "details": "\n".join(detail_lines(finding, root)),
+        "excerpt": excerpt(finding.location) if finding.location else "",
+    }
+
+
+def _group(group: Sequence[Finding], shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return findings with a common cause: the first is shown in full, the others are folded."""
+    others = counted(len(group) - 1, "further finding")
+    return {
+        "cause": cause_text(group) if len(group) > 1 else "",
+        "first": shown[0],
+        "others": shown[1:],
+        "summary": f"{others} of this cause",
     }
 
 
@@ -100,18 +117,28 @@ def _is_shown(location: SourceLocation | None, sources: dict[str, list[str]]) ->
 
 
 def _files(
-    report: Report, findings: list[dict[str, Any]], sources: dict[str, list[str]]
+    report: Report,
+    findings: list[dict[str, Any]],
+    groups: list[tuple[SourceLocation | None, dict[str, Any]]],
+    sources: dict[str, list[str]],
 ) -> list[dict[str, Any]]:
     files = []
     for index, (file, lines) in enumerate(sources.items()):
         at: dict[int, list[dict[str, Any]]] = {}
+        folded: dict[int, list[dict[str, Any]]] = {}
         locations: dict[int, SourceLocation] = {}
+        for location, group in groups:
+            if location is not None and location.file == file:
+                at.setdefault(location.line, []).append(group)
+        heads = {group["first"]["id"] for _, group in groups}
         for shown, finding in zip(findings, report.findings, strict=True):
             if finding.location and finding.location.file == file:
-                at.setdefault(finding.location.line, []).append(shown)
                 locations.setdefault(finding.location.line, finding.location)
-        others = (r.location for f in report.findings for r in f.related if r.location)
-        near = {*at, *(location.line for location in others if location.file == file)}
+                if shown["id"] not in heads:
+                    folded.setdefault(finding.location.line, []).append(shown)
+        others = [r.location for f in report.findings for r in f.related if r.location]
+        others += [f.cause.location for f in report.findings if f.cause and f.cause.location]
+        near = {*locations, *(location.line for location in others if location.file == file)}
         marks = {number - 1: _marked(location) for number, location in locations.items()}
         code = highlighted([text.rstrip("\r\n") for text in lines], marks=marks)
         files.append(
@@ -123,7 +150,8 @@ def _files(
                         "number": number,
                         "gap": gap,
                         "html": code[number - 1],
-                        "findings": at.get(number, []),
+                        "groups": at.get(number, []),
+                        "folded": folded.get(number, []),
                     }
                     for number, gap in visible_lines(len(lines), near)
                 ],

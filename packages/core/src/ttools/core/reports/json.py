@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.location import SourceLocation, extent
 from ttools.core.reports.report import Report, summary
@@ -44,9 +45,11 @@ def as_data(report: Report) -> dict[str, Any]:
 def finding_data(finding: Finding) -> dict[str, Any]:
     """Return a finding as plain data: the fields of `Finding`, except those replaced here."""
     fields = {_RENAMED.get(name, name): value for name, value in vars(finding).items()}
-    for name in ("sizes", "witness"):
-        if fields[name] is None:
+    for name in ("sizes", "witness", "origin", "cause"):
+        if not fields[name]:
             del fields[name]
+    if finding.cause is not None:
+        fields["cause"] = cause_data(finding.cause)
     return {
         **fields,
         "argument": None if finding.argument is None else argument_data(finding.argument),
@@ -58,6 +61,12 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         ],
         "configs": finding.configs,
     }
+
+
+def cause_data(cause: Cause) -> dict[str, Any]:
+    """Return a cause as plain data; `id` is equal for findings with a common cause."""
+    location = location_data(cause.location)
+    return {"id": cause.id, **vars(cause), "location": location}
 
 
 def entry_data(entry: TallyEntry) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ttools.core.findings.causes import Cause, CauseKind
 from ttools.core.findings.findings import Finding, Related, Severity, Witness
 from ttools.core.json_document import read_json_document
 from ttools.core.location import SourceLocation, source_line
@@ -80,6 +81,20 @@ class _Argument:
 
 
 @dataclass(frozen=True)
+class _Cause:
+    kind: CauseKind
+    kernel: str
+    name: str = ""
+    source: str = ""
+    location: _Location | None = None
+    lanes: tuple[tuple[int, int], ...] = ()
+    program: _Triple | None = None
+
+    def cause(self) -> Cause:
+        return Cause(**{**vars(self), "location": _location(self.location)})
+
+
+@dataclass(frozen=True)
 class _Finding:
     kind: str
     check: str
@@ -104,12 +119,14 @@ class _Finding:
     help: str | None = None
     sizes: dict[str, int] | None = None
     witness: Witness | None = None
+    origin: str = ""
+    cause: _Cause | None = None
 
     def finding(self) -> Finding:
         same = {
             name: value
             for name, value in vars(self).items()
-            if name not in ("argument", "location", "related", "variables", "configs")
+            if name not in ("argument", "location", "related", "variables", "configs", "cause")
         }
         return Finding(
             **same,
@@ -118,6 +135,7 @@ class _Finding:
             related=tuple(related.related() for related in self.related),
             variables=tuple(self.variables.items()),
             other_configs=self.configs[1:],
+            cause=None if self.cause is None else self.cause.cause(),
         )
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
 from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import shown_path
@@ -24,6 +25,8 @@ _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was ch
 _ELSEWHERE = "all Triton kernels were launched in a run of the program's own, not in this one"
 #: Maximum number of kernels or launches listed in a summary.
 _MOST_LISTED = 3
+#: Kinds of findings that are no accesses outside of a tensor, but consequences of such.
+_RACES = ("overlapping_store", "race", "intra_program_race")
 #: Exit statuses of programs that SIGINT and SIGTERM end, as a shell reports them.
 _INTERRUPTED = (130, 143)
 
@@ -101,6 +104,53 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
     return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
+def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
+    """Group findings with a common cause, in order of appearance; others are groups of one."""
+    groups: dict[object, list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        key = number if finding.cause is None else finding.cause.id
+        groups.setdefault(key, []).append(finding)
+    return [tuple(group) for group in groups.values()]
+
+
+def cause_text(group: Sequence[Finding]) -> str:
+    """Return the cause of findings that have one in common, and how many there are.
+
+    An example is "mask `m = offs < D` (line 12) admits lanes 40-63; 4 accesses leave their
+    tensors".
+    """
+    cause = united_cause(group)
+    accesses = [f for f in group if f.kind not in _RACES]
+    line = f" (line {cause.location.line})" if cause.location is not None else ""
+    texts = {
+        "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'lanes outside'}",
+        "index": f"index `{cause.source}`{line} is not bounded",
+        "barrier": f"a barrier is missing before `{cause.source}`{line}",
+    }
+    parts = [texts[cause.kind]]
+    if accesses:
+        one = len(accesses) == 1
+        count = counted(len(accesses), "access", "accesses")
+        parts.append(f"{count} {'leaves its tensor' if one else 'leave their tensors'}")
+    if races := len(group) - len(accesses):
+        parts.append(f"{counted(races, 'race')} {'follows' if races == 1 else 'follow'}")
+    return "; ".join(parts)
+
+
+def united_cause(group: Sequence[Finding]) -> Cause:
+    """Return the common cause of findings, with all lanes that any of them is about."""
+    causes = [finding.cause for finding in group if finding.cause is not None]
+    runs: list[tuple[int, int]] = []
+    for first, last in sorted(run for cause in causes for run in cause.lanes):
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], max(last, runs[-1][1])
+        else:
+            runs.append((first, last))
+    programs = {cause.program for cause in causes if cause.lanes}
+    program = causes[0].program if len(programs) == 1 else None
+    return replace(causes[0], lanes=tuple(runs), program=program)
+
+
 def most_severe(findings: Sequence[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
     """Return the most severe findings, at most `limit`, and the others; both in the given order."""
     order = range(len(findings))
@@ -123,6 +173,9 @@ def summary(report: Report) -> str:
     """Return the run in a line: `2 errors, 1 warning in 3 kernels, 17 launches`."""
     severities = Counter(finding.severity for finding in report.findings)
     counts = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
+    causes = len(by_cause(report.findings))
+    if causes < len(report.findings):
+        counts += f" of {counted(causes, 'cause')}"
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"

@@ -152,8 +152,8 @@ def _witness(finding: Finding) -> dict[str, Any]:
     """Return the data for which SARIF has no place."""
     data = finding_data(finding)
     witness = ("program", "lane", "iteration", "variables", "notes", "argument", "launch")
-    names = (*witness, "config", "configs")
-    return {name: data[name] for name in names if data[name] not in (None, (), {})}
+    names = (*witness, "config", "configs", "cause")
+    return {name: data[name] for name in names if data.get(name) not in (None, (), {})}
 
 
 def _location(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
@@ -16,38 +16,127 @@ from ttools.core.reports.notebook import (
     place_cells,
     reporter_of,
 )
-from ttools.core.reports.report import Report, config_text, counted, summary
+from ttools.core.reports.report import (
+    Report,
+    by_cause,
+    cause_text,
+    config_text,
+    counted,
+    summary,
+)
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
+#: The most lines of a finding, and of all findings of a kernel, unless a report is verbose.
+_FINDING_LINES = 12
+_KERNEL_LINES = 38
+#: Columns of a terminal.
+_WIDTH = 80
+#: The most findings that a block lists in a line each.
+_MOST_FOLDED = 8
 
 
 def write(report: Report, verbose: bool = False) -> str:
     """Return every finding, then the summary, separated by empty lines.
 
+    Findings with a common cause are one block. By default, such a block shows the first of them in
+    full, and each kernel gets a limited number of lines.
+
     Args:
-        verbose: If True, also show what is left out otherwise.
+        verbose: If True, all findings are shown in full.
     """
     if report.sizes is not None:
         from ttools.core.reports.sizes_text import write as write_sizes
 
         return write_sizes(report, verbose)
-    blocks = [finding_text(finding, report.root) for finding in report.findings]
+    groups = by_cause(report.findings)
+    blocks: list[str] = []
+    for kernel in dict.fromkeys(group[0].kernel for group in groups):
+        own = [group for group in groups if group[0].kernel == kernel]
+        blocks += _kernel_blocks(own, report.root, verbose)
     return "\n\n".join([*blocks, summary(report)]) + "\n"
 
 
-def finding_text(finding: Finding, root: Path) -> str:
+def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: bool) -> list[str]:
+    """Return the blocks of a kernel; those that exceed its lines are listed in a line each."""
+    if verbose:
+        return [group_text(group, root, verbose=True) for group in groups]
+    blocks, used = [], 0
+    for n, group in enumerate(groups):
+        text = group_text(group, root)
+        lines = _rows(text.splitlines()) + 1
+        later = sum(map(len, groups[n + 1 :]))
+        # Room for the list of the others, with its own heading.
+        if n and used + lines + min(later, _MOST_FOLDED) + 2 * bool(later) > _KERNEL_LINES:
+            rest = [finding for group in groups[n:] for finding in group]
+            blocks.append("\n".join(_folded(rest, groups[0][0], root, "")))
+            break
+        blocks.append(text)
+        used += lines
+    return blocks
+
+
+def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -> str:
+    """Return findings with a common cause as one block: the cause, then the findings.
+
+    Args:
+        group: The findings; a single one needs no heading.
+        root: Folder to which paths are shown relative.
+        verbose: If True, all findings are shown in full, else the first.
+    """
+    first = finding_text(group[0], root, verbose=verbose)
+    if len(group) == 1:
+        return first
+    if verbose:
+        first = "\n\n".join(finding_text(finding, root, verbose=True) for finding in group)
+        return f"{cause_text(group)}\n{first}"
+    return "\n".join([cause_text(group), first, *_folded(group[1:], group[0], root, "  ")])
+
+
+def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str) -> list[str]:
+    """Return findings in a line each, with a heading.
+
+    Args:
+        first: A finding whose file need not be repeated.
+        indent: Indentation of the heading.
+    """
+    listed = findings[:_MOST_FOLDED]
+    shows = "it" if len(findings) == 1 else "them"
+    heading = f"{counted(len(findings), 'further finding')} (`-v` shows {shows} in full):"
+    lines = [f"{indent}{heading}"]
+    for finding in listed:
+        line = f"{indent}  {folded_line(finding, first, root)}"
+        lines.append(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]} …")
+    if more := len(findings) - len(listed):
+        lines.append(f"{indent}  and {counted(more, 'more finding')}")
+    return lines
+
+
+def folded_line(finding: Finding, first: Finding, root: Path) -> str:
+    """Return, e.g., `line 15: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr``."""
+    place = f"kernel {finding.kernel}" if finding.kernel else "ttools"
+    if finding.location is not None:
+        place = location_text(finding.location, root)
+        if first.location is not None and first.location.file == finding.location.file:
+            place = f"line {finding.location.line}"
+    return f"{place}: {headline(finding)}"
+
+
+def finding_text(finding: Finding, root: Path, *, verbose: bool = True) -> str:
     """Return a finding as a block of lines.
 
     Args:
         root: Folder to which paths are shown relative.
+        verbose: If True, all details are shown, else as many as fit in a few lines.
     """
     location = f"kernel {finding.kernel}" if finding.kernel else "ttools"
     lines: list[str] = []
     if finding.location is not None:
         location = location_text(finding.location, root)
-        lines += filter(None, [excerpt(finding.location)])
-    return "\n".join([f"{location}: {headline(finding)}", *lines, *detail_lines(finding, root)])
+        lines += excerpt(finding.location).splitlines()
+    lines = [f"{location}: {headline(finding)}", *lines]
+    most = None if verbose else _FINDING_LINES - _rows(lines)
+    return "\n".join([*lines, *detail_lines(finding, root, most)])
 
 
 @reporter_of(Finding)
@@ -60,17 +149,63 @@ def headline(finding: Finding) -> str:
     return f"{finding.severity}[{finding.kind}]: {finding.message}"
 
 
-def detail_lines(finding: Finding, root: Path) -> list[str]:
-    """Return the lines after the source line: call stack, witness, argument and help."""
-    callers = finding.location.callers if finding.location else ()
-    lines = [f"called from {location_text(caller, root)}" for caller in callers]
-    lines += [witness_text(finding), *_argument_lines(finding), *config_lines(finding)]
-    lines = [f"  {line}" for line in lines if line]
-    for related in finding.related:
-        lines += related_lines(related, finding, root)
-    last = (_extent_line(finding, root), _callers_line(finding, root), _help_line(finding))
-    lines += [f"  {line}" for line in last if line]
+def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[str]:
+    """Return the lines after the source line: call stack, witness, argument and help.
+
+    Args:
+        finding: The finding.
+        root: Folder to which paths are shown relative.
+        most: The most lines; None for all. Of several configurations, calls, notes and related
+            locations as many are left out as necessary, and the excerpts of the latter.
+    """
+    for brevity in range(_LEAST_DETAIL + 1 if most is not None else 1):
+        lines = list(_detail_lines(finding, root, brevity))
+        if most is None or _rows(lines) <= most:
+            break
     return lines
+
+
+def _rows(lines: Iterable[str]) -> int:
+    """Return how many rows of a terminal lines take."""
+    return sum(max(1, -(-len(line) // _WIDTH)) for line in lines)
+
+
+#: The highest number of steps by which details are left out.
+_LEAST_DETAIL = 8
+
+
+def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
+    """Yield the details; each step of `brevity` leaves more of them out."""
+    callers = finding.location.callers if finding.location else ()
+    stack = [f"called from {location_text(caller, root)}" for caller in callers]
+    related = [related_lines(one, finding, root) for one in finding.related]
+    if brevity >= 2:
+        related = [lines[:1] for lines in related]
+    arguments = _argument_lines(finding)
+    configs = config_lines(finding, 0 if brevity >= 1 else _CONFIGS_LISTED)
+    first = [
+        *_at_most(stack, 1 if brevity >= 4 else None, "call"),
+        witness_text(finding),
+        *_at_most(arguments, 1 if brevity >= 5 else None, "note"),
+        *configs[: 1 if brevity >= 7 else None],
+    ]
+    yield from (f"  {line}" for line in first if line)
+    for lines in related[: 1 if brevity >= 3 else None]:
+        yield from lines
+    if brevity >= 8:
+        related = []
+    last = [_extent_line(finding, root), _callers_line(finding, root), _help_line(finding)]
+    if brevity >= 6:
+        del last[1]
+    yield from (f"  {line}" for line in last if line)
+
+
+def _at_most(lines: Sequence[str], most: int | None, noun: str) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    if most is None or len(lines) <= most:
+        return list(lines)
+    left = f"and {counted(len(lines) - most, f'more {noun}')}"
+    return [*lines[: most - 1], f"{lines[most - 1]} {left}"]
 
 
 def location_text(location: SourceLocation, root: Path) -> str:
@@ -137,7 +272,7 @@ def _argument_lines(finding: Finding) -> list[str]:
     return ["; ".join([argument_text(finding.argument), *notes[:1]]), *notes[1:]]
 
 
-def config_lines(finding: Finding) -> list[str]:
+def config_lines(finding: Finding, listed: int = _CONFIGS_LISTED) -> list[str]:
     """Return the lines for an autotuned kernel, e.g. `config: BLOCK=128, num_warps=4`, else none.
 
     If several configurations have the defect, that of the witness comes first.
@@ -147,8 +282,8 @@ def config_lines(finding: Finding) -> list[str]:
         return []
     others = texts[1:]
     lines = [f"config: {texts[0]}"]
-    lines += [f"also with config: {text}" for text in others[:_CONFIGS_LISTED]]
-    if left := others[_CONFIGS_LISTED:]:
+    lines += [f"also with config: {text}" for text in others[:listed]]
+    if left := others[listed:]:
         lines.append(f"also with {counted(len(left), 'more config')}")
     return lines
 
@@ -204,8 +339,11 @@ def finding_parts(findings: Iterable[Finding]) -> Iterator[Part]:
         yield Text("no findings")
         return
     yield Table("", _COLUMNS, [_row(finding) for finding in listed])
-    for finding in listed:
-        yield Code(finding_text(finding, Path.cwd()), summary=f"{finding.kernel}: {finding.kind}")
+    for group in by_cause(listed):
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in group))
+        what = cause_text(group) if len(group) > 1 else kinds
+        text = group_text(group, Path.cwd(), verbose=True)
+        yield Code(text, summary=f"{group[0].kernel}: {what}")
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

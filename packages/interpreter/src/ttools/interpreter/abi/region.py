@@ -63,6 +63,18 @@ class Region(NamedTuple):
             offset -= min(offset // stride, extent - 1) * stride
         return offset < self.item or self.dims is None
 
+    def holds_each(self, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return where `holds` is true."""
+        import numpy as np
+
+        offset = addresses - self.view[0]
+        inside: NDArray[np.bool_] = (offset >= 0) & (addresses + self.item <= self.view[1])
+        if self.members is not None:
+            return inside & (self.members[np.where(inside, offset // self.item, 0)] != 0)
+        for stride, extent in self.dims or ():
+            offset = offset - np.minimum(offset // stride, extent - 1) * stride
+        return inside if self.dims is None else inside & (offset < self.item)
+
 
 #: The region of a parameter that is not a pointer, and of a null pointer.
 NOWHERE = Region((0, 0), (0, 0))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ttools.core.findings.causes import Cause
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
@@ -23,7 +24,7 @@ _LOADED_MASKED = (
     "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
     "tensor, or correct `{table}`"
 )
-_MASKED = "the mask lets lanes through that are outside; compare with the bound of this tensor"
+_UNBOUNDED = "the mask does not bound {}: compare it with the extent of this tensor, too"
 _SCALAR = (
     "make the {access} only where its index is inside, for example with `mask={index} < {bound}`"
 )
@@ -45,6 +46,7 @@ class Outside:
         region: The memory that the access should have stayed in, or None if it is unknown.
         argument: The argument that this memory was passed as.
         table: Name of the argument that an index was loaded from, or None.
+        cause: The mask or index that is wrong, or None if it is unknown.
     """
 
     site: ProbeSite
@@ -53,6 +55,7 @@ class Outside:
     region: Region | None = None
     argument: ArgumentSpec | None = None
     table: str | None = None
+    cause: Cause | None = None
 
 
 def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
@@ -97,9 +100,34 @@ def _template(outside: Outside) -> str:
     if region is not None and outside.address < region.storage[0]:
         return _NEGATIVE
     if site.masked:
-        return _MASKED if outside.table is None else _LOADED_MASKED
+        return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
     wide = sum(extent > 1 for extent in site.shape)
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
+
+
+def _masked(cause: Cause | None) -> str:
+    """Return advice for an access under a mask, as a template."""
+    if cause is not None and cause.kind == "index":
+        text = _UNBOUNDED.format(cause.phrase)
+    else:
+        text = wide_mask_help(cause, "tensor")
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def wide_mask_help(cause: Cause | None, what: str) -> str:
+    """Return the sentence that a mask admits lanes outside of a tensor or a view.
+
+    Args:
+        cause: The mask, or None if it is unknown.
+        what: What the lanes lie outside of.
+    """
+    text = f"the mask is too wide for this {what}"
+    if cause is None:
+        return f"{text}: it admits lanes that lie outside"
+    if not cause.lanes:
+        return f"{text}: {cause.phrase} admits lanes that lie outside it"
+    verbs = ("passes", "lies") if cause.is_one_lane else ("pass", "lie")
+    return f"{text}: {cause.lanes_text} {verbs[0]} {cause.phrase} but {verbs[1]} outside it"
 
 
 def _is_descriptor(site: ProbeSite) -> bool:

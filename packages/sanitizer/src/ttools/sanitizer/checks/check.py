@@ -199,7 +199,7 @@ class Check:
         site = count.witness.site
         defect = dict(site.attributes)
         argument = self.checked.spec.argument(int(defect.get("argument", -1)))
-        fields = {name: defect[name] for name in ("help", "severity") if defect.get(name)}
+        fields = {name: defect[name] for name in ("help", "severity", "origin") if defect.get(name)}
         return self.at_lanes(
             count,
             defect["kind"],

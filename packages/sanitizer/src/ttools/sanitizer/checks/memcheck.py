@@ -30,7 +30,9 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance
+from ttools.sanitizer.causes.failed_access import explain
+from ttools.sanitizer.causes.masks import Explained
+from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, wide_mask_help
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
 from ttools.sanitizer.checks.overflow import wrapped_accesses
 from ttools.sanitizer.passes import descriptors
@@ -39,6 +41,8 @@ from ttools.sanitizer.passes.rewrites import Pass
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
 _HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
 _HELP_POLL = 'poll with an atomic: `while tl.atomic_add(ptr, 0, sem="acquire") == 0`'
+#: The most variables that a finding shows.
+_MOST_SHOWN = 8
 _HELP_NEAR = "mask the access, or correct the length that the pointer is used with"
 
 
@@ -219,6 +223,7 @@ class _FailedAccess:
         self.index = checked.kernel.at(index_loads, location, None)
 
     def finding(self) -> Finding:
+        self.explained = self._explain()
         kind, message, notes, help_line = self._classify()
         argument = self.spec.argument(self.site.parameter)
         where = f" {self._preposition} `{argument.name}`" if argument else ""
@@ -232,16 +237,34 @@ class _FailedAccess:
             fields["severity"] = self._severity_in_storage()
         if help_line is not None:
             fields["help"] = help_line
+        if self.explained is not None:
+            fields["cause"] = self.explained.cause
         return self.check.at_lanes(
             self.count,
             kind,
             message + where,
             argument=argument,
-            variables=variables(self.spec, self.witness.values) + mask,
+            variables=self._variables() + mask,
             notes=notes,
             related=self._related(),
             **fields,
         )
+
+    def _explain(self) -> Explained | None:
+        """Return the cause of an access outside its memory, and keep it for other checks."""
+        if self.witness.test == "misaligned":
+            return None
+        explained = explain(self.check.checked, self.witness)
+        if explained is not None:
+            self.check.checked.causes.append(explained)
+        return explained
+
+    def _variables(self) -> tuple[tuple[str, str], ...]:
+        """Return the variables that the access depends on, those of the cause first."""
+        shown = variables(self.spec, self.witness.values)
+        names = self.explained.variables if self.explained is not None else ()
+        first = [one for name in names for one in shown if one[0] == name]
+        return tuple(dict.fromkeys([*first, *shown]))[:_MOST_SHOWN]
 
     def _severity_in_storage(self) -> Severity:
         """Return the severity of leaving the view; stores are worse, since values read may be
@@ -292,7 +315,11 @@ class _FailedAccess:
             address = f"address {self.witness.address:#x} is not a multiple of {size}"
             return "misaligned", f"misaligned {noun}", (address,), None
         if test == "view":
-            return "view_oob", f"{noun} outside the elements passed", (self._beside_view(),), None
+            help_line = None
+            if self.explained is not None and self.explained.cause.kind == "mask":
+                help_line = wide_mask_help(self.explained.cause, "view")
+            beside = (self._beside_view(),)
+            return "view_oob", f"{noun} outside the elements passed", beside, help_line
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
@@ -313,15 +340,17 @@ class _FailedAccess:
         return kind, message, notes, self._help() if self.site.choices else help_line
 
     def _help(self) -> str:
-        return bounds_help(
-            Outside(
-                site=self.site,
-                address=self.witness.address,
-                values=self.witness.values,
-                region=self.region,
-                argument=self.spec.argument(self.site.parameter),
-                table=self._index_table(),
-            )
+        return bounds_help(self._outside())
+
+    def _outside(self) -> Outside:
+        return Outside(
+            site=self.site,
+            address=self.witness.address,
+            values=self.witness.values,
+            region=self.region,
+            argument=self.spec.argument(self.site.parameter),
+            table=self._index_table(),
+            cause=self.explained.cause if self.explained is not None else None,
         )
 
     def _neighbour(self) -> str:

@@ -32,6 +32,7 @@ from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.causes.races import causes_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import (
@@ -193,23 +194,32 @@ class Racecheck(Check):
         sites, (_, syncs) = sites_of(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
         tensors: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
-        conflicts = find_conflicts(
-            near,
-            sites,
-            syncs if len(syncs) else None,
-            earlier,
-            warps=self.checked.launch.kernel.options.warps,
-            exchanges=self.checked.kernel.fact(_exchanges),
-        )
-        for conflict in conflicts:
-            finding = self._conflict_finding(conflict, monitor.sites)
+
+        def find(records: Records) -> Iterable[Conflict]:
+            return find_conflicts(
+                records,
+                sites,
+                syncs if len(syncs) else None,
+                earlier,
+                warps=self.checked.launch.kernel.options.warps,
+                exchanges=self.checked.kernel.fact(_exchanges),
+            )
+
+        conflicts = list(find(near))
+        causes = causes_of(self.checked, monitor.sites, near, conflicts, find)
+        for conflict, cause in zip(conflicts, causes, strict=True):
+            finding = replace(self._conflict_finding(conflict, monitor.sites), cause=cause)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
             tensors[key].update(dict.fromkeys(names))
             previous = united.get(key)
+            if previous is not None and previous[1].cause != cause:
+                finding = replace(finding, cause=None)
+                previous = previous[0], replace(previous[1], cause=None)
             if previous is None or finding.count > previous[1].count:
-                united[key] = conflict, finding
+                previous = conflict, finding
+            united[key] = previous
         return [
             (conflict, _with_others(finding, tensors[key]))
             for key, (conflict, finding) in united.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from ttools.core.device_map.memory import on_host
 from ttools.core.findings.findings import Finding, Unfinished
@@ -25,6 +26,9 @@ from ttools.sanitizer.memory.regions import RegionCache
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes import poison
 from ttools.sanitizer.passes.rewrites import Pass, Rewrites
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.causes.masks import Explained
 
 
 @lru_cache(maxsize=1024)
@@ -59,6 +63,7 @@ class CheckedLaunch:
         report: The result of the first execution.
         monitor: Observations of the run in the programs' own order.
         findings: The findings so far.
+        causes: The causes of the out-of-bounds accesses so far.
         pending: Names of the checks that have not finished, in order.
         unfinished: Reason why the launch was not checked completely; None if it was.
     """
@@ -91,6 +96,7 @@ class CheckedLaunch:
         self.book, self.memory, self.outputs = book, memory, outputs
         self.is_trial = is_trial
         self.findings: list[Finding] = []
+        self.causes: list[Explained] = []
         self.pending: Sequence[str] = ()
         self.seconds = options.timeout
         self._checks_views = checks_views

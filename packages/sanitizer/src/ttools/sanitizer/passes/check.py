@@ -44,6 +44,7 @@ class Defect:
         argument: Index of the parameter concerned, or -1.
         help: Advice; empty for that of the kind.
         severity: Severity; empty for that of the kind.
+        origin: Distinguishes defects of one kind at one location, for example `masked`.
         origins: Locations that variables of the check refer to by their number.
     """
 
@@ -54,6 +55,7 @@ class Defect:
     argument: int = -1
     help: str = ""
     severity: Literal["", "error", "warning", "note"] = ""
+    origin: str = ""
     origins: tuple[SourceLocation | None, ...] = ()
 
 
@@ -78,6 +80,7 @@ def insert_check(
             "argument": defect.argument,
             "help": defect.help,
             "severity": defect.severity,
+            "origin": defect.origin,
             "origins": _places(defect.origins),
         },
     )

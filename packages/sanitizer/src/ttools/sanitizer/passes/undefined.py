@@ -321,4 +321,5 @@ def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect
         argument=source.argument,
         help=_PAD if is_unpadded else _help_masked(source.op) if source.kind == "masked" else "",
         severity="warning" if is_unpadded else "",
+        origin=source.kind,
     )

@@ -15,11 +15,26 @@ function applyFilters() {
     document.querySelector(`[data-for="${article.id}"]`).hidden = !visible;
     shown += visible;
   }
+  for (const cause of document.querySelectorAll("section.cause")) {
+    cause.hidden = ![...cause.querySelectorAll("article")].some((article) => !article.hidden);
+  }
   document.getElementById("shown").textContent =
     `${shown} of ${articles.length} findings shown`;
 }
 form?.addEventListener("change", applyFilters);
 form?.addEventListener("submit", (event) => event.preventDefault());
+
+// A link to a folded finding unfolds it.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  const details = target?.closest("details");
+  if (details) {
+    details.open = true;
+    target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", unfold);
+unfold();
 
 // Memory maps.
 const [UNTOUCHED, SHARED, COLLISION] = [-1, -2, -3];

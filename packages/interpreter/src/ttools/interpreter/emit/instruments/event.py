@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.core.location import SourceLocation, loop_variable
+from ttools.core.location import SourceLocation, loop_variable, subscripted_variable
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
@@ -20,11 +20,20 @@ from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import Affine, Coords, moved
 from ttools.interpreter.tiles.representation import to_memory
 from ttools.ir import Block, Operation, PointerType, Value, element_type
-from ttools.ir.dialects.traits import COUNTED, DISPLACES, FROM_COORDINATES, LOADS, READS, UNCOUNTED
+from ttools.ir.dataflow import carried_values, counted_loop
+from ttools.ir.dialects.traits import (
+    COUNTED,
+    DISPLACES,
+    FROM_COORDINATES,
+    LOADS,
+    READS,
+    UNCOUNTED,
+    VIEW,
+)
 from ttools.ir.semantics import moved_lanes
 
-#: The largest number of variables in a report, which must stay readable.
-_MOST_SHOWN = 10
+#: The largest number of variables that an event carries; a finding shows the first of them.
+_MOST_SHOWN = 12
 _DEEPEST = 24
 _WITH_SIGN = (
     "divsi",
@@ -217,22 +226,24 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
         at: The coordinates of their lanes.
     """
     variables: dict[str, Variable] = {}
-    visited: set[Value] = set()
-    pending = [(value, at) for value in roots]
+    visited: set[tuple[Value, Coords]] = set()
+    pending: list[tuple[Value, Coords, Operation | None]] = [(value, at, None) for value in roots]
     for _ in range(_DEEPEST):
         following = []
-        for value, where in pending:
-            if value in visited:
+        for value, where, user in pending:
+            # Equal ranges along two axes are one value.
+            if (value, where) in visited:
                 continue
-            visited.add(value)
-            name = _name(e, value)
+            visited.add((value, where))
+            name = _name(e, value) or (subscripted_name(value, user) if user is not None else "")
             # Triton gives all parts of an expression the name of the assigned variable; the
             # operation that comes last computes the whole expression.
             if name and (
                 name not in variables or _order(e, variables[name].value) < _order(e, value)
             ):
                 variables[name] = Variable(name, value, where)
-            following += _operands(value, where)
+            user = value.defining_op
+            following += [(operand, theirs, user) for operand, theirs in _operands(value, where)]
         pending = following
     shown = (v for v in variables.values() if e.is_at_hand(v.value, v.at) or _is_cheap(e, v.value))
     return list(shown)[:_MOST_SHOWN]
@@ -308,13 +319,43 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
         at: The coordinates of the value's lanes.
     """
     op = value.defining_op
-    if op is None or op.has(READS, FROM_COORDINATES) or op.regions:
+    if op is None:
+        return _carried_pointer(value, at)
+    if op.has(READS, FROM_COORDINATES) or op.regions:
         return []
     if (lanes := moved_lanes(value)) is not None:
         return [(op.operands[lanes.operand], moved(lanes, at))]
     if op.has(DISPLACES) or elementwise.is_elementwise(op.name):
         return [(v, at if v.is_tensor else ()) for v in op.operands]
     return []
+
+
+def _carried_pointer(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
+    """Return from what a pointer is computed that a loop moves in each iteration.
+
+    These are the pointer before the loop, the counter and the bound of the counter. Integers that
+    a loop carries are not followed, because their earlier values would be taken for present ones.
+    """
+    counted = counted_loop(value)
+    if counted is None or not isinstance(element_type(value.type), PointerType):
+        return []
+    loop, number = counted
+    bounds = loop.loop_bounds
+    if number < 0 or bounds is None:
+        return []
+    counter = loop.regions[0].entry.arguments[0]
+    return [(carried_values(loop)[number].initial, at), (counter, ()), (bounds[1], ())]
+
+
+def subscripted_name(value: Value, user: Operation) -> str:
+    """Return the variable that holds a value, by the expression that adds axes to it, or `""`.
+
+    Triton computes equal ranges once, under the name of the first. In `rm = tl.arange(0, 64)`,
+    `rk = tl.arange(0, 64)`, `p + rk[None, :]`, the variable `rk` is only in the last expression.
+    """
+    if not user.has(VIEW) or user.location is None or variable_name(value):
+        return ""
+    return subscripted_variable(user.location)
 
 
 def named_operands(op: Operation) -> list[Value]:

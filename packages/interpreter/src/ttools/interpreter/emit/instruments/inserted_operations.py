@@ -64,7 +64,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     first = PAYLOAD_ADDRESSES
     payload = e.allocate(payload_bytes(first, at, len(e.iterations), variables))
     number = len(prober.sites)
-    shown = ("check", "kind", "message", "argument", "origins", "help", "severity")
+    shown = ("check", "kind", "message", "argument", "origin", "origins", "help", "severity")
     prober.sites.append(
         ProbeSite(
             kind="check",

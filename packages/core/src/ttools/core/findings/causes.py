@@ -1,0 +1,124 @@
+"""Causes: the place in the source that has to be corrected, which several findings may share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.core.location import SourceLocation, source_lines
+from ttools.core.syntax_trees import functions_around, syntax_tree
+
+#: `mask`: a condition that admits lanes that lie outside; `index`: an index that no mask bounds;
+#: `barrier`: the place where a barrier is missing.
+CauseKind = Literal["mask", "index", "barrier"]
+_LONGEST = 60
+#: The most runs of lanes that a text lists.
+_MOST_RUNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """The cause of a finding.
+
+    Attributes:
+        kind: What is wrong: the mask, the index, or a missing barrier.
+        kernel: Name of the kernel.
+        name: The variable that holds the mask or the index; empty if there is none.
+        source: Text of its definition, such as `m = offs < D`.
+        location: Position of the definition, or of the statement before which a barrier is missing.
+        lanes: Runs of lanes, by first and last, that the mask admits and that lie outside.
+        program: The program that these lanes belong to; None if they are the same in all.
+    """
+
+    kind: CauseKind
+    kernel: str
+    name: str = ""
+    source: str = ""
+    location: SourceLocation | None = None
+    lanes: tuple[tuple[int, int], ...] = ()
+    program: tuple[int, int, int] | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the identity, which findings with a common cause share."""
+        chain = () if self.location is None else (self.location, *self.location.callers)
+        return " < ".join([f"{self.kernel}: {self.kind}", *map(str, chain)])
+
+    @property
+    def phrase(self) -> str:
+        """Return, e.g., `m` (line 12), or the expression if no variable holds the value."""
+        line = f" (line {self.location.line})" if self.location is not None else ""
+        return f"`{self.name or self.source}`{line}"
+
+    @property
+    def is_one_lane(self) -> bool:
+        return len(self.lanes) == 1 and self.lanes[0][0] == self.lanes[0][1]
+
+    @property
+    def lanes_text(self) -> str:
+        """Return, e.g., `lanes 40-63`, or `lanes 4-11 of program (3, 0, 0)`; empty if unknown."""
+        if not self.lanes:
+            return ""
+        runs = [f"{a}-{b}" if a < b else str(a) for a, b in self.lanes[:_MOST_RUNS]]
+        runs += ["…"] if len(self.lanes) > _MOST_RUNS else []
+        where = f" of program {self.program}" if self.program is not None else ""
+        return f"{'lane' if self.is_one_lane else 'lanes'} {', '.join(runs)}{where}"
+
+
+def definition_text(location: SourceLocation, name: str = "") -> str:
+    """Return the source of a value: its assignment if a variable holds it, else the expression.
+
+    Args:
+        location: Position of the value's operation.
+        name: The variable.
+
+    Returns:
+        The text in one line, shortened if it is long; the name if the source cannot be read.
+    """
+    source = "".join(source_lines(location.file))
+    tree = syntax_tree(source)
+    nodes = [] if tree is None else list(_around(tree, location))
+    chosen: ast.AST | None = None
+    if name:
+        chosen = next((node for node in nodes if isinstance(node, _ASSIGNMENTS)), None)
+    if chosen is None:
+        # Triton locates a comparison where it begins, or at its operator.
+        column = location.column - 1
+        computed = [n for n in nodes if isinstance(n, (ast.Compare, ast.BoolOp, ast.BinOp))]
+        starting = [n for n in computed if (n.lineno, n.col_offset) == (location.line, column)]
+        compared = [n for n in starting if isinstance(n, ast.Compare)]
+        chosen = next(iter(compared or starting[::-1] or computed[::-1]), None)
+    text = ast.get_source_segment(source, chosen) if chosen is not None else None
+    text = " ".join((text or name).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
+
+
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+
+
+def _around(tree: ast.AST, location: SourceLocation) -> Iterator[ast.stmt | ast.expr]:
+    """Yield the statements and expressions that contain a position, outer ones first."""
+    position = location.line, location.column - 1
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+            if (node.lineno, node.col_offset) <= position < end:
+                yield node
+
+
+def assignment_before(location: SourceLocation, name: str) -> SourceLocation | None:
+    """Return the position of the last assignment of a variable above a position, or None."""
+    functions = functions_around("".join(source_lines(location.file)), location.line)
+    assignments = [
+        node
+        for node in ast.walk(functions[-1] if functions else ast.Module([], []))
+        if isinstance(node, ast.Assign) and node.lineno < location.line
+        if any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    if not assignments:
+        return None
+    last = max(assignments, key=lambda node: node.lineno)
+    column = last.value.col_offset + 1
+    return SourceLocation(location.file, last.lineno, column, name, location.callers)

@@ -1,0 +1,1 @@
+"""The causes of findings: masks, indices and barriers that several findings have in common."""
