@@ -18,9 +18,9 @@ COMMANDS = {
     "sanitize": ["sanitize", str(_EXAMPLES / "defects" / "softmax.py")],
     "prove": ["prove", f"{_EXAMPLES / 'learning' / 'all_sizes.py'}:run", "n=1:8589934592"],
     "interpret": ["interpret", str(_EXAMPLES / "softmax.py")],
-    "inspect": ["inspect", "--target", "sm_90", str(_EXAMPLES / "softmax.py")],
-    "profile": ["profile", "--device", "h100", str(_EXAMPLES / "layer_norm.py")],
-    "tune": ["tune", "--device", "h100", str(_EXAMPLES / "autotuned.py")],
+    "inspect": ["inspect", "--gpu", "h100", str(_EXAMPLES / "softmax.py")],
+    "profile": ["profile", "--gpu", "h100", str(_EXAMPLES / "layer_norm.py")],
+    "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],
 }
 #: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off.
 _SEEN = """(() => {

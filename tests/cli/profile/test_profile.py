@@ -225,7 +225,7 @@ uneven_kernel[(16,)](torch.ones(1 << 14), BLOCK=1024)
 
 def test_times_of_lines(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "uneven.py").write_text(UNEVEN)
-    result = ttools("--quiet", "profile", "--lines", "uneven.py", COLUMNS="160")
+    result = ttools("profile", "--lines", "uneven.py", COLUMNS="160")
     assert (result.returncode, result.stderr) == (0, "")
     header = next(line for line in result.stdout.splitlines() if line.startswith("  line"))
     (heavy,) = [line for line in result.stdout.splitlines() if line.startswith("  10 ")]
@@ -272,7 +272,6 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert "1 launch, 1 Mflop, flops=1e+06" in step
     assert "note: " not in result.stderr
     result = ttools("profile", "--context", "python", "--tree", "scoped.py")
-    assert "note: `--gpu h100` adds lower bounds and a projection" in result.stderr
     assert "<module> (scoped.py:17)" in result.stdout
 
 

@@ -122,8 +122,6 @@ def profile_command(
         profile_report.write(analysis, form, output, lines=lines, target=str(work), status=status)
     if form != "text" and analysis.launches and analysis.unseen:
         say("note", analysis.unseen)
-    if form == "text" and analysis.launches and not (analysis.device or analysis.target):
-        say("note", "`--gpu h100` adds lower bounds and a projection of the times on that GPU")
     if trials_text := str(analysis.trials):
         say("note", f"{trials_text}; --trials shows them")
     for kernel, note in analysis.notes.items():
