@@ -183,15 +183,7 @@ def test_grids_that_cannot_be_launched_are_found() -> None:
         "grid[1] is at most 65,535" in assumption for assumption in _template(trace).assumptions
     )
     # All programs along that axis store equal values.
-    default = check_launches(trace)
-    assert not any(f.kind == "refused_launch" for f in default.findings)
-    assert default.report.sizes is not None
-    assert default.report.sizes.scope.startswith(
-        "all sizes whose tensors fit 80 GB and whose grid a GPU accepts"
-    )
-    ranges = dict.fromkeys(_template(trace).sizes, (1, 1 << 20))
-    result = check_launches(trace, ranges)
-    (finding,) = [f for f in result.findings if f.kind == "refused_launch"]
+    (finding,) = [f for f in check_launches(trace).findings if f.kind == "refused_launch"]
     assert finding.sizes is not None
     assert 65_536 in finding.sizes.values()
     assert finding.severity == "error"
@@ -207,13 +199,11 @@ def tiles_kernel(x_ptr, N, BLOCK: tl.constexpr):
 def test_large_grids_of_tiles_are_excluded_by_an_assumption() -> None:
     x = torch.zeros(3, 1000)
     trace = _traced((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
-    for ranges in ({}, dict.fromkeys(_template(trace).sizes, (1, 1 << 33))):
-        result = check_launches(trace, ranges)
-        assert not [f for f in result.findings if f.kind == "refused_launch"]
-        assert result.report.sizes is not None
-        text = "at most 65,535, as launches need"
-        text += ", at sizes beyond 1,048,576" if ranges else ""
-        assert any(assumed.endswith(text) for assumed in result.report.sizes.assumptions)
+    result = check_launches(trace)
+    assert not [f for f in result.findings if f.kind == "refused_launch"]
+    assert any(
+        "at sizes beyond 1,048,576" in assumption for assumption in _template(trace).assumptions
+    )
 
 
 @triton.jit

@@ -183,8 +183,8 @@ def _template(
     for axis, formula in enumerate(grid):
         if formula.names:
             stated.append(
-                f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need"
-                + (f", at sizes beyond {LARGE_SIZE:,}" if memory is None else "")
+                f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
+                f"beyond {LARGE_SIZE:,}"
             )
     sources = {
         n: source

@@ -10,7 +10,6 @@ from typing import Any
 from ttools.core.gpus.memory import memory_text
 from ttools.core.reports.sizes import ranges_text
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, product, with_symbols
-from ttools.prove.algebra.proofs import Space
 from ttools.prove.grids import grid_limits
 from ttools.prove.host.regions import Box, region
 from ttools.prove.host.symbolic_numbers import Condition, expr_of
@@ -18,9 +17,9 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Without a limit of memory, larger sizes are skipped if the grid exceeds a GPU's limit, because
-#: the finding would not be useful: a matrix product with tiles of 64, for example, cannot be
-#: launched with 4,194,241 columns. With a limit of memory, all sizes with such a grid are skipped.
+#: Larger sizes are skipped if the grid exceeds a GPU's limit, because the finding would not be
+#: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
+#: columns.
 LARGE_SIZE = 1 << 20
 #: Last value of a size on which the memory hardly depends, such as an extent with stride 0.
 MOST_WITHOUT_MEMORY = 1 << 33
@@ -130,11 +129,6 @@ class Template:
             if name in ranges or high == MOST_WITHOUT_MEMORY
         }
         text = f"all sizes whose tensors fit {memory_text(self.memory)}"
-        symbols = {name: Symbol(name, "size", SIZE) for name in self.sizes}
-        space = Space({symbols[name]: own for name, own in ends.items()})
-        highs = [space.range(with_symbols(extent, symbols))[1] for extent in self.grid]
-        if any(h is None or h > most for h, most in zip(highs, grid_limits(), strict=True)):
-            text += " and whose grid a GPU accepts"
         return f"{text} ({ranges_text(stated)})" if stated else text
 
     def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
@@ -182,9 +176,7 @@ class Template:
             del arguments[name]
         extents = tuple(extent.at(sizes) for extent in self.grid)
         is_long = any(e > most for e, most in zip(extents, grid_limits(), strict=True))
-        if is_long and (
-            self.memory is not None or any(sizes[name] > LARGE_SIZE for name in self.sizes)
-        ):
+        if is_long and any(sizes[name] > LARGE_SIZE for name in self.sizes):
             return False
         called = self.launch.heuristics or self.launch.function
         called[extents](**arguments)
