@@ -45,7 +45,7 @@ class LaneNumbers(Evaluation):
         self._shape = shape_of(value.type)
         self._unit = byte_size(element.pointee) if isinstance(element, PointerType) else 1
         with np.errstate(all="ignore"):
-            exact: Any = meaning(self, op, operands)  # type: ignore[misc] - arrays for integers
+            exact: Any = meaning(self, op, operands)
             return None if exact is None else _cut(exact, width_of(value))
 
     def constant(self, number: int) -> Any:
@@ -210,7 +210,8 @@ class LaneValues(OnDemand["Numbers | None"]):
         else:
             return None
         if number < 0:
-            return lower + step * count
+            counter: Numbers = lower + step * count
+            return counter
         element = element_type(value.type)
         unit = byte_size(element.pointee) if isinstance(element, PointerType) else 1
         rank = len(shape_of(value.type))
