@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     console.replace_closed_streams()
     console.set_verbosity("normal")  # the options below may set another one
-    command_line.set(("ttools", *words))
+    former = command_line.set(("ttools", *words))
     try:
         require_working_folder()
         require_usable_umask()
@@ -185,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             leave_if_interrupted(leaving.code)
         raise
     finally:
+        command_line.reset(former)
         console.release_stdout()
 
 

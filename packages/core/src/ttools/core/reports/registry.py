@@ -21,6 +21,8 @@ WRITERS = {
     "html": "ttools.core.reports.html",
     "markdown": "ttools.core.reports.markdown",
 }
+#: The writer of text if the report contains a verdict on all sizes.
+_TEXT_OF_SIZES = "ttools.core.reports.sizes_text"
 
 
 def write_report(report: Report, form: str, verbose: bool = False) -> str:
@@ -35,5 +37,7 @@ def write_report(report: Report, form: str, verbose: bool = False) -> str:
     if form not in WRITERS:
         raise UsageError(f"there is no format `{form}`; choose from {', '.join(WRITERS)}")
     options = {"verbose": verbose} if form == "text" else {}
-    text: str = import_module(WRITERS[form]).write(report, **options)
+    of_sizes = form == "text" and report.sizes is not None
+    writer = import_module(_TEXT_OF_SIZES if of_sizes else WRITERS[form])
+    text: str = writer.write(report, **options)
     return text

@@ -45,10 +45,6 @@ def write(report: Report, verbose: bool = False) -> str:
     Args:
         verbose: If True, all findings are shown in full.
     """
-    if report.sizes is not None:
-        from ttools.core.reports.sizes_text import write as write_sizes
-
-        return write_sizes(report, verbose)
     groups = by_cause(report.findings)
     blocks: list[str] = []
     for kernel in dict.fromkeys(group[0].kernel for group in groups):

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.location import shown_path, source_lines
+from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page, script_json
-from ttools.core.reports.report import config_text
+from ttools.core.reports.report import config_text, counted
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
@@ -49,12 +50,14 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
     events = _events(profiled.samples)
     return render_page(
         _PAGE,
+        gpu=profiled.device.name if profiled.device else "",
         target=target,
         timed_on=profiled.timed_on,
         device=profiled.device.name if profiled.device else "",
         assumptions=assumptions_of(profiled.device, records) if profiled.device else "",
         projection=PROJECTION if "projected_s" in names else "",
-        launches=profiled.launches,
+        heading=f"{counted(len({row['kernel'] for row in rows}), 'kernel')}, "
+        f"{counted(profiled.launches, 'launch')} on {profiled.timed_on}",
         configs=any(row["config"] for row in rows),
         columns=[_METRICS[name] for name in names],
         rows=[_shown(row, names) for row in rows],
@@ -134,13 +137,14 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     last = min(len(every), max([first + own - 1, *rows_by_line]), first + _MOST_LINES)
     weight = _time_weight if _is_timed(rows_by_line) else _weight
     most = max([weight(row) for row in rows_by_line.values()], default=0)
+    code = highlighted([text.rstrip("\r\n") for text in every[first - 1 : last]])
     shown = []
     for number in range(first, last + 1):
         row = rows_by_line.get(number)
         shown.append(
             {
                 "number": number,
-                "text": every[number - 1].rstrip("\r\n"),
+                "html": code[number - first],
                 "heat": round(weight(row) / most, 3) if row and most else 0,
                 "facts": line_facts(row) if row else "",
             }
@@ -174,7 +178,8 @@ def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
         every = source_lines(row["file"])
         if weight(row) and 1 <= row["line"] <= len(every):
             where = f"{shown_path(row['file'])}:{row['line']}"
-            own = {"text": every[row["line"] - 1].strip(), "facts": line_facts(row)}
+            (code,) = highlighted([every[row["line"] - 1].strip()])
+            own = {"html": code, "facts": line_facts(row)}
             hottest.append({"kernel": row["kernel"], "location": where, **own})
     return hottest
 
