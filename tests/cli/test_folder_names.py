@@ -33,7 +33,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "refused": (("interpret", "refused.py"), ("interpret", "refused.py", "incomplete")),
     "eager": (("interpret", "--engine", "eager", "refused.py"),),
     "watch": (("interpret", "--watch", "offsets", "--programs", "2", "program.py"),),
-    "sanitize": (("sanitize", "program.py"),),
+    # Without -v, a finding has 12 rows of 80 columns, of which long paths take more.
+    "sanitize": (("-v", "sanitize", "program.py"),),
     "json": (("sanitize", "--format", "json", "--output", "found.json", "program.py"),),
     "sarif": (("sanitize", "--format", "sarif", "--output", "found.json", "program.py"),),
     "junit": (("sanitize", "--format", "junit", "--output", "found.xml", "program.py"),),
@@ -91,9 +92,10 @@ def output_of(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str
     # Replace the folder only if the path begins with it.
     text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
-    text = re.sub(r"[ ─=-]+", " ", text)
+    if "profile" not in words:  # lines are wrapped after the paths are inserted
+        return re.sub(r"[\s─=-]+", " ", text)
     # The rows of a profile are sorted by measured times.
-    return "\n".join(sorted(text.splitlines())) if "profile" in words else text
+    return "\n".join(sorted(re.sub(r"[ ─=-]+", " ", text).splitlines()))
 
 
 def project(place: Path, name: str) -> Path:

@@ -94,7 +94,7 @@ def test_it_stops_at_line_iteration_and_program(tmp_path: Path) -> None:
     with Terminal(ttools("sanitize", "--pdb-on-finding", "script.py"), tmp_path) as terminal:
         shown = terminal.until(PROMPT)
         # Triton 3.6 reports the line of the first argument.
-        assert re.search(r"script.py:[89]:\d+: error\[memcheck\]: out-of-bounds load of 4", shown)
+        assert re.search(r"script.py:[89]:\d+: error\[oob_load\]: out-of-bounds load of 4", shown)
         assert "program (1, 0, 0), iteration (3, 1)" in shown
         assert "script.py(8)part()\n-> return tl.load(" in shown
         assert terminal.say("p (p + k + tl.arange(0, BLOCK))") == (
@@ -217,7 +217,7 @@ def test_the_session_of_the_tutorial(tmp_path: Path) -> None:
     (tmp_path / "halves.py").write_text(wide)
     with Terminal(ttools("sanitize", "--pdb-on-finding", "halves.py"), tmp_path) as terminal:
         shown = terminal.until(PROMPT)
-        assert re.search(r"halves.py:16:\d+: error\[memcheck\]: out-of-bounds load", shown)
+        assert re.search(r"halves.py:16:\d+: error\[oob_load\]: out-of-bounds load", shown)
         assert "halves.py(16)halves_kernel()\n-> v = tl.load(x_ptr + offsets, mask" in shown
         assert terminal.say("p offsets") == "int32[4] [4 5 6 7]"
         assert terminal.say("p offsets < n + 4") == "int1[4] [ True  True  True  True]"

@@ -86,7 +86,7 @@ def test_histograms_count_every_element(values: list[float]) -> None:
     assert counts[-1] >= 1
 
 
-@given(st.lists(st.integers(-(2**53), 2**53), min_size=2, max_size=30))
+@given(st.lists(st.integers(-(2**50), 2**50), min_size=2, max_size=30))
 @settings(max_examples=80)
 def test_bins_of_integers_cover_equally_many_integers(values: list[int]) -> None:
     finite = np.array(values, np.float64)

@@ -16,6 +16,7 @@ from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
 from ttools.ir import Operation, element_type, shape_of
 from ttools.ir.combining import combined_by
 from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import COUNTED
 from ttools.ir.type_names import type_in_words
 from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
@@ -208,7 +209,7 @@ def _finding(defect: Defect) -> Finding:
 
 def _integer_of(op: Operation) -> str:
     """Return the type of the integer that wraps: the counter of a loop, or else the result."""
-    values = op.operands if op.name == "scf.for" or not op.results else op.results
+    values = op.operands if op.has(COUNTED) or not op.results else op.results
     return type_in_words(element_type(values[0].type))
 
 

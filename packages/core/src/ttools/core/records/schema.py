@@ -126,7 +126,7 @@ class Parameter(Shown, frozen=True):
             raise ValueError(f"Expected a value of type {self.type}")
 
 
-class Entry(Shown, frozen=True):
+class Entry(Shown, frozen=True, omit_defaults=True):
     """A `LaunchRecord` as stored in the file, with the fields of its spec inlined.
 
     Attributes:
