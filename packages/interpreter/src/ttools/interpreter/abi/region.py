@@ -70,7 +70,8 @@ class Region(NamedTuple):
         offset = addresses - self.view[0]
         inside: NDArray[np.bool_] = (offset >= 0) & (addresses + self.item <= self.view[1])
         if self.members is not None:
-            return inside & (self.members[np.where(inside, offset // self.item, 0)] != 0)
+            inside &= self.members[np.where(inside, offset // self.item, 0)] != 0
+            return inside
         for stride, extent in self.dims or ():
             offset = offset - np.minimum(offset // stride, extent - 1) * stride
         return inside if self.dims is None else inside & (offset < self.item)
