@@ -355,6 +355,8 @@ def subscripted_name(value: Value, user: Operation) -> str:
     """
     if not user.has(VIEW) or user.location is None or variable_name(value):
         return ""
+    if isinstance(element_type(value.type), PointerType):
+        return ""  # as for other variables, whose addresses would not help a reader
     return subscripted_variable(user.location)
 
 
