@@ -57,7 +57,7 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
         assumptions=assumptions_of(profiled.device, records) if profiled.device else "",
         projection=PROJECTION if "projected_s" in names else "",
         heading=f"{counted(len({row['kernel'] for row in rows}), 'kernel')}, "
-        f"{counted(profiled.launches, 'launch')} on {profiled.timed_on}",
+        f"{counted(profiled.launches, 'launch', 'launches')} on {profiled.timed_on}",
         configs=any(row["config"] for row in rows),
         columns=[_METRICS[name] for name in names],
         rows=[_shown(row, names) for row in rows],
