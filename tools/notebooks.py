@@ -65,9 +65,16 @@ def executed(path: Path, manager: KernelManager) -> Any:
     client = NotebookClient(notebook, km=manager, timeout=_SECONDS)
     client.execute(cleanup_kc=False)
     notebook.cells.pop(0)
-    for number, cell in enumerate(_code(notebook), 1):
-        # All notebooks run in one process, which counts on.
-        earlier = cell.execution_count - number
+    cells = list(enumerate(_code(notebook), 1))
+    # All notebooks run in one process, which counts on. Only results have its numbers.
+    results = (
+        (output.execution_count - number)
+        for number, cell in cells
+        for output in cell.outputs
+        if "execution_count" in output
+    )
+    earlier = next(results, 0)
+    for number, cell in cells:
         cell.metadata.pop("execution", None)
         cell.execution_count = number
         for output in cell.outputs:
