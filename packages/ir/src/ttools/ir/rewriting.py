@@ -237,7 +237,6 @@ class Builder:
         """Insert `tt.reduce` or `tt.scan` of a tensor.
 
         Args:
-            op_name: `tt.reduce` or `tt.scan`.
             combine: Name of the `arith` operation that combines two elements, for example `ori`.
             reverse: For scans, True to begin at the last element.
         """

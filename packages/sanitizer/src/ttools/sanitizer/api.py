@@ -119,7 +119,6 @@ class Sanitization(ContextDecorator):
         """Return the report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
 
         Args:
-            form: The format.
             verbose: If True, the text shows every finding in full. By default, it shows one
                 finding of each cause in full and lists the others.
 

@@ -33,7 +33,6 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
     """Refuse lines and names that no kernel of a script can have.
 
     Args:
-        texts: Values of `--watch`.
         work: What the command runs.
 
     Raises:

@@ -72,7 +72,6 @@ def definition_text(location: SourceLocation, name: str = "") -> str:
 
     Args:
         location: Position of the value's operation.
-        name: The variable.
 
     Returns:
         The text in one line, shortened if it is long; the name if the source cannot be read.

@@ -62,7 +62,7 @@ def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: boo
         text = group_text(group, root)
         lines = _rows(text.splitlines()) + 1
         later = sum(map(len, groups[n + 1 :]))
-        # Room for the list of the others, with its own heading.
+        # The list of the others, which has its own heading, must fit, too.
         if n and used + lines + min(later, _MOST_FOLDED) + 2 * bool(later) > _KERNEL_LINES:
             rest = [finding for group in groups[n:] for finding in group]
             blocks.append("\n".join(_folded(rest, groups[0][0], root, "")))
@@ -149,7 +149,6 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
     """Return the lines after the source line: call stack, witness, argument and help.
 
     Args:
-        finding: The finding.
         root: Folder to which paths are shown relative.
         most: The most lines; None for all. Of several configurations, calls, notes and related
             locations as many are left out as necessary, and the excerpts of the latter.

@@ -127,7 +127,6 @@ class LaneValues(OnDemand["Numbers | None"]):
     An address is a distance in bytes from where the parameter points that it derives from.
 
     Args:
-        kernel: The kernel function.
         grid: Number of programs along each axis.
         scalars: Values of integer parameters, by index.
         programs: Ids of the programs, one row of three per program.

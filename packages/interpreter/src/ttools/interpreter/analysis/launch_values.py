@@ -109,8 +109,6 @@ class LinearDomain(Integers[Linear]):
         For `q = a // 8` with `a` not negative, these are `8*q <= a` and `a <= 8*q + 7`.
 
         Args:
-            result: The quotient.
-            a: The dividend.
             divisor: The divisor, if it is constant.
             known: The expression that must be constant for that: the divisor, or the number of
                 bits by which a shift divides.
@@ -368,7 +366,6 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         """Return the expression of a value that a loop carries from one iteration to the next.
 
         Args:
-            loop: The loop.
             number: The index of the value among those that the loop carries.
             after: If True, the value after the loop; otherwise the value in an iteration.
         """

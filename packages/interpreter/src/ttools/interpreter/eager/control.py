@@ -38,7 +38,6 @@ def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
     """Yield the iterations of a loop, and check that variables keep their types.
 
     Args:
-        iterations: The iterations.
         names: Variables that the body assigns and that were assigned before the loop.
 
     Raises:

@@ -346,7 +346,6 @@ def tuple_of(items: list[Any], fields: Sequence[str] | None) -> Any:
     """Return a tuple of values, as a `tl.tuple` if all of them are values of Triton's language.
 
     Args:
-        items: The values.
         fields: Names of the fields, if it is a named tuple.
     """
     if not all(hasattr(item, "type") for item in items):

@@ -81,8 +81,6 @@ def _extremum(a: Vector, b: Vector, predicate: str, zeros: str) -> Vector:
     """Return a minimum or maximum in which -0 is less than +0; `b` if either operand is NaN.
 
     Args:
-        a: The first operand.
-        b: The second operand.
         predicate: The comparison that selects `a`.
         zeros: The operation, `and` or `or`, that combines the signs of two zeros. It is applied to
             the bits of all equal operands, which are the same unless the operands are zeros.

@@ -99,7 +99,6 @@ class Lanes:
         """Evaluate a polynomial by Horner's rule with fused multiply-adds.
 
         Args:
-            x: The variable.
             coefficients: The coefficients, that of the highest power first.
         """
         value = x.coerce(coefficients[0])
@@ -203,7 +202,6 @@ class Vector:
         """Emit a cast (`zext`, `fptosi`, …), unless the vector already has the type.
 
         Args:
-            opcode: The LLVM instruction.
             scalar: The LLVM type of an element of the result.
         """
         if scalar == self.scalar:

@@ -44,8 +44,6 @@ def leave_unless_zero(
     """Emit a return for the case that an i32 status is not 0.
 
     Args:
-        e: The emitter.
-        status: The status.
         before: Emits code that runs before the return.
     """
     b = e.b

@@ -158,7 +158,6 @@ class Emitter:
     """The state of one function being emitted.
 
     Args:
-        b: Receives the instructions.
         plan: The schedule of the function.
         options: The options of code generation.
         sites: The places of the module that may call back; the emitter adds to them.
@@ -512,7 +511,6 @@ class Emitter:
         """Fill a slot chunk by chunk.
 
         Args:
-            slot: The slot.
             chunk_at: Emits the chunk at some coordinates.
             order: The axes from slowest to fastest; row-major if None.
         """

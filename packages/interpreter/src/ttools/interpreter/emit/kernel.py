@@ -327,10 +327,8 @@ def _driver(
     """Emit `ttools_run`, which takes programs from the shared counter until none is left.
 
     Args:
-        b: Receives the instructions.
         entry: The function that runs a program.
         unwatched: The function for programs that are not watched, if it is a different one.
-        parameters: The kernel's parameters.
         monitor: The monitor's index among the parameters; None without instruments.
         probe: The thread's probe; None without instruments.
     """

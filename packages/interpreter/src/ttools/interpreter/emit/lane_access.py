@@ -38,7 +38,6 @@ def load_lanes(
     """Load a vector of the memory type `stored`.
 
     Args:
-        e: The emitter.
         pointer: The addresses of the lanes.
         stored: The type of an element in memory.
         mask: The active lanes; all if None.
@@ -111,7 +110,6 @@ def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> 
     """Return the layout of lanes; None if they must be gathered or scattered.
 
     Args:
-        e: The emitter.
         pointer: The addresses of the lanes.
         stored: The type of an element in memory.
         duplicates: If True, several lanes may access the same element.
@@ -320,7 +318,6 @@ def _masked_load(
     """Load the lanes of one register under their mask.
 
     Args:
-        e: The emitter.
         p: The address of the first lane.
         lanes: The lanes of the chunk that the register contains.
         mask: The mask of these lanes.

@@ -11,7 +11,6 @@ def launch_field(b: Builder, name: str) -> SSAValue:
     """Load a field of the launch structure.
 
     Args:
-        b: Receives the instructions.
         name: The name of a field of `NativeLaunch`.
     """
     size, type = size_and_type(name)

@@ -55,8 +55,6 @@ def translated(
     """Return the host addresses of a chunk that `op` is about to access.
 
     Args:
-        e: The emitter.
-        op: The access.
         pointer: The operand that contains the addresses. Its provenance determines whether they are
             looked up.
         chunk: The addresses of the lanes.

@@ -24,7 +24,6 @@ def convert_fp8e4b15(
     """Convert a tensor to or from `fp8e4b15`, through fp16.
 
     Args:
-        arg: The tensor.
         dst_ty: The target type, of the same shape.
         fp_downcast_rounding: Ignored, as by the NVIDIA backend.
         _semantic: Triton's semantic layer, which creates operations.

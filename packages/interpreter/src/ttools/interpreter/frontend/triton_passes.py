@@ -117,7 +117,6 @@ def location_of(function: Any, node: Any) -> SourceLocation:
     """Return the location in its file of a syntax tree node of a jit function.
 
     Args:
-        function: The jit function.
         node: A node of the tree of the function's dedented source.
     """
     lines, columns = definition_offset(function)

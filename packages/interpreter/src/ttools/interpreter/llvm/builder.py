@@ -171,7 +171,6 @@ class Builder:
         """Return a context whose code runs only if a condition holds.
 
         Args:
-            condition: An i1.
             then: Prefix of the label of the conditional block.
             done: Prefix of the label of the block after it.
         """
@@ -211,8 +210,6 @@ class Builder:
         """Emit an arithmetic instruction such as `add`, `mul nuw nsw` or `fadd`.
 
         Args:
-            op: The instruction.
-            a: The first operand.
             b: The second operand, of the same type; a number is the operand in all lanes.
         """
         return self.emit(a.type, f"{op} {a.type} ", a, ", ", _beside(a, b))
@@ -251,7 +248,6 @@ class Builder:
 
         Args:
             type: The type of the value.
-            pointer: The address.
             align: The alignment in bytes; None for that of the type.
             op: The instruction: `load`, `load volatile` or `load atomic`.
             ordering: The ordering of an atomic load.
@@ -273,8 +269,6 @@ class Builder:
         """Store a value.
 
         Args:
-            value: The value.
-            pointer: The address.
             align: The alignment in bytes; None for that of the type.
             op: The instruction: `store` or `store atomic`.
             ordering: The ordering of an atomic store.
@@ -356,7 +350,6 @@ class Builder:
         """Declare an external function, and return `@name`.
 
         Args:
-            name: The name.
             signature: The return type, the types of parameters in parentheses, and attributes.
         """
         ret, args = signature.split(" (", 1)

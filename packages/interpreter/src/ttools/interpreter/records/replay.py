@@ -165,7 +165,6 @@ def read_kernel(source: Path, kernel: str, ttir: str) -> Variants:
     Args:
         source: Origin of the text for messages.
         kernel: Name of the kernel.
-        ttir: The text.
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.

@@ -320,7 +320,6 @@ class KernelLaunch:
         """Return the native code for an execution with some instruments.
 
         Args:
-            instruments: The instruments.
             rewrite: Applies the rewrites that the instruments name.
         """
         return self._native(self._guarded(instruments), rewrite)

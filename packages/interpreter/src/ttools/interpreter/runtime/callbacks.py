@@ -56,7 +56,6 @@ class Callbacks:
 
         Args:
             program: Linear id of the program.
-            kind: A `CallbackKind`.
             site: Index of the site or probe.
             payload: Address of the payload.
         """

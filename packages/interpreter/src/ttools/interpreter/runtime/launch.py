@@ -59,7 +59,6 @@ class Kernel:
 
     Args:
         emitted: The emitter's description of the code.
-        native: The loaded code.
         lines: Maps code addresses to source lines, or None if line tables are off.
         defined: Source location of the kernel's definition, for crash reports.
 
@@ -167,7 +166,6 @@ def run(
     """Run the programs of `grid` and return when all have ended.
 
     Args:
-        kernel: The kernel.
         params: Raw 64-bit values of the parameters, in order.
         grid: One to three extents.
         options: Selection, order and time limit of the programs, and the number of threads.

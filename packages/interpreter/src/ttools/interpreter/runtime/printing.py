@@ -113,8 +113,6 @@ def shown_values(
 
     Args:
         variables: The variables that the payload contains.
-        data: The payload.
-        lane: The lane.
     """
     buffer = ctypes.create_string_buffer(data, len(data))
     return tuple(

@@ -147,7 +147,6 @@ class _Planner:
         """Return whether a load is executed in its own block, and otherwise only in later branches.
 
         Args:
-            load: The load.
             users: The operations at whose places it is evaluated.
         """
         assert load.parent is not None
@@ -351,7 +350,6 @@ class _Planner:
         """Return whether `argument` is never read after `target` begins to write its slot.
 
         Args:
-            argument: The carried value.
             body: The body of the loop.
             target: The operation that computes the value of the next iteration.
         """
@@ -404,7 +402,6 @@ def _writes_after_reading(op: Operation, position: int) -> bool:
     and not again afterwards.
 
     Args:
-        op: The operation.
         position: The index of the operand.
     """
     if len(op.results) > 1:

@@ -78,12 +78,7 @@ class _Checker:
         self.state[self.plan.owner(value)] = frozenset((value,))
 
     def read(self, values: Iterable[Value], reader: Operation) -> None:
-        """Check all slots that are read when expressions are evaluated at an operation's place.
-
-        Args:
-            values: The expressions.
-            reader: The operation.
-        """
+        """Check all slots that are read when expressions are evaluated at an operation's place."""
 
         def below(value: Value) -> list[Value]:
             op = value.defining_op

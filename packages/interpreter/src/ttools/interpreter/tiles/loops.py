@@ -108,7 +108,6 @@ class Traversal:
         """Return the coordinates of a chunk along an axis.
 
         Args:
-            axis: The axis.
             base: The coordinate at which the chunk begins.
         """
         divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]

@@ -33,7 +33,6 @@ def fill_transposed(
 
     Args:
         integers: Emits the index arithmetic.
-        slot: The slot.
         axis: The axis along which chunks are computed.
         lanes: The largest number of lanes of a chunk.
         stored_at: Emits a chunk, converted to the slot's representation.

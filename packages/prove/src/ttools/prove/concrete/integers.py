@@ -260,7 +260,6 @@ def with_wraps(
     Args:
         op: The operation that computes the result.
         data: The result in the width of its type.
-        exact: The exact result.
         operands: Operands, with the operations that lost bits in their computation.
         unknown: Mask of the lanes whose result is unknown, or None.
     """

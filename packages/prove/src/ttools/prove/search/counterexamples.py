@@ -62,7 +62,6 @@ class SearchState:
 
         Args:
             trial: The launch at that size.
-            point: The size.
             key: Key of the defect that is searched for.
             least: True if no smaller size has that defect.
         """
@@ -101,7 +100,6 @@ class SearchState:
 
         Args:
             launch: The launch, with sizes replaced by the region's counters.
-            where: The region.
             box: The part of the region.
             only: Key of the problem of interest, if problems with other keys may be left out.
             skipped: Keys of problems that may be left out.
@@ -122,7 +120,6 @@ class Search:
     Args:
         state: State that all launches share.
         where: The sizes of the path.
-        launch: The launch.
         counted: The launch with sizes replaced by the region's counters.
         solver: Z3, which is used where other proofs fail; None if it is not installed.
 

@@ -253,7 +253,6 @@ class _Conditions:
         """Return whether it is proved that an element belongs to a view.
 
         Args:
-            memory: The view.
             at: Index of the element in the storage, counted from the first element of the view.
             facts: Expressions that are at least 0.
         """

@@ -19,7 +19,6 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None
     """Record which element of a table a symbol stands for.
 
     Args:
-        loaded: The symbol.
         memory: The view that is loaded from.
         at: Index of the element in the storage, counted from the first element of the view.
     """

@@ -140,7 +140,6 @@ class Trace:
         """Return the provenance of an operand; a plain integer is a constant.
 
         Args:
-            value: The operand.
             may_be_taken: If True, the result is None for a plain integer that C code may have read
                 from a traced integer.
         """

@@ -270,7 +270,6 @@ class _Tile:
         """Return the conditions that a tighter bound would make exclude exactly what is outside.
 
         Args:
-            outside: The lanes outside.
             rows: The programs that are considered.
             atoms: Unknowns of the index that is outside; empty if they are unknown.
 
@@ -358,7 +357,6 @@ class _Tile:
 
         Args:
             numbers: A number for each program and lane.
-            outside: The lanes outside.
             rows: The programs that are considered.
         """
         active = self.active[rows]

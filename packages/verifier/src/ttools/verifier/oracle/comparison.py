@@ -63,7 +63,6 @@ class Mismatch:
         """Return a failure of another class that shows as this one under some circumstances.
 
         Args:
-            failure: The other class.
             how: The circumstances, as a clause.
             evidence: Evidence of the other class.
         """
@@ -273,7 +272,6 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
 
     Args:
         marks: Which elements are wrong; at least one.
-        right: Expected elements.
         value: Elements of the candidate; None to leave them out.
     """
     flat = int(marks.reshape(-1).nonzero()[0])

@@ -194,9 +194,7 @@ class Machine:
         """Write a value to a register or to the parts of a group.
 
         Args:
-            operand: The destination.
             type: The type of the value.
-            value: The value.
             extend: If True, the register may be larger than the value, as for `cvt`.
         """
         self.write_bits(operand, to_bits(value, type, self.lanes), type, extend=extend)

@@ -79,7 +79,6 @@ def reshape(value: Vector, scalar: str) -> Vector:
     """Reinterpret the bits of every lane as elements of another size.
 
     Args:
-        value: The lanes.
         scalar: The LLVM type of the new elements; if they are smaller, there are more lanes.
     """
     width = value.lanes.width * BITS[value.scalar] // BITS[scalar]

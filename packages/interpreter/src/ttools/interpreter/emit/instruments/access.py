@@ -102,7 +102,6 @@ def observed(
     """Emit an access, with the instruments of the function, if it has any.
 
     Args:
-        e: The emitter.
         op: The operation; its first operand is the address.
         kind: `load`, `store` or `atomic`.
         chunk: The addresses of the lanes.
@@ -131,8 +130,6 @@ def verified(
     This is emitted after all lanes of the tile have been stored.
 
     Args:
-        e: The emitter.
-        op: The store.
         chunk: The addresses of the lanes.
         mask: The active lanes; all if None.
         at: The coordinates of the lanes.

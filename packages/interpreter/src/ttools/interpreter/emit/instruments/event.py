@@ -95,7 +95,6 @@ class Destination:
         """Emit the number of a site and the address of its payload as SSA values.
 
         Args:
-            b: Receives the instructions.
             number: The number of the site.
             payload: The offset of the payload in the arena.
         """
@@ -134,7 +133,6 @@ def report(
     """Emit a report for the case that any lane has failed.
 
     Args:
-        e: The emitter.
         prober: The instruments of the function.
         number: The number of the site.
         to: The destination of events of the site.
@@ -221,7 +219,6 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
     further.
 
     Args:
-        e: The emitter.
         roots: The values to explain.
         at: The coordinates of their lanes.
     """
@@ -315,7 +312,6 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
     """Return the operands from which a value was computed, each with its coordinates.
 
     Args:
-        value: The value.
         at: The coordinates of the value's lanes.
     """
     op = value.defining_op

@@ -36,7 +36,6 @@ def record_chunk(
     """Emit code that records the bytes that the active lanes of a chunk access.
 
     Args:
-        e: The emitter.
         site: The site of the access.
         number: The number of the site.
         chunk: The addresses of the lanes.
@@ -104,7 +103,6 @@ def record_lanes(
     """Emit a call of the runtime that records lanes one by one; adjacent lanes become one run.
 
     Args:
-        e: The emitter.
         site: The site of the access.
         number: The number of the site, an i32.
         bits: The lanes, as bits of an i64.
@@ -165,7 +163,6 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
     The box of the mask must be exact, and the tile must consist of rows at equal distances.
 
     Args:
-        e: The emitter.
         site: The site of the access.
         number: The number of the site.
         whole: The test of the tile.

@@ -21,9 +21,7 @@ def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
     """Emit a search for lanes of an access that share memory; it only runs if lanes may do so.
 
     Args:
-        e: The emitter.
         op: The access, which has been emitted before in the same function.
-        look: Emits the search.
     """
     prober, b, pointer = e.prober, e.b, op.operands[0]
     assert prober is not None

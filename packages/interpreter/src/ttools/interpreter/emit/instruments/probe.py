@@ -154,7 +154,6 @@ def call(b: Builder, name: str, *arguments: SSAValue, returns: str = "void") -> 
     """Call a function of the runtime with this thread's probe.
 
     Args:
-        b: Receives the instructions.
         name: A name in `probe_layout.FUNCTIONS`.
         arguments: The arguments after the probe.
         returns: The LLVM return type.
@@ -177,7 +176,6 @@ class ThreadProbe:
     """Emits the updates of the thread's probe in the loop that runs programs.
 
     Args:
-        b: Receives the instructions.
         offset: The offset of the probe in the arena.
         sites: The number of sites, each of which has an open record.
         logs: If True, accesses are logged.

@@ -110,8 +110,6 @@ def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Lo
     """Emit an access under a lock, so that its position in the log is that of its effect.
 
     Args:
-        e: The emitter.
-        op: The access.
         site: The number of its site.
         address: The address of its only element.
 

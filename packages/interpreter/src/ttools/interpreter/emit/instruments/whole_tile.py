@@ -228,7 +228,6 @@ def whole_tile(
     """Emit the test of a tile of pointers; None if its hull is unknown.
 
     Args:
-        e: The emitter.
         pointer: The tile of pointers.
         mask: The active lanes; all if None.
         size: Bytes of an element.
@@ -256,7 +255,6 @@ def begins_inside(
     """Emit a test that addresses are aligned and less than `capacity` elements above `low`.
 
     Args:
-        b: Receives the instructions.
         start: The addresses, as i64 lanes.
         low: The lowest address, an i64.
         capacity: A number of elements, an i64.

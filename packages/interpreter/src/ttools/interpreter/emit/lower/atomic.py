@@ -297,8 +297,6 @@ def _each_lane(
     """Execute an atomic on each active lane in a loop, and store the old values if they are used.
 
     Args:
-        e: The emitter.
-        op: The operation.
         operands: The operands after the address.
         mask: The active lanes; all if None.
         one: Emits the atomic for one lane.
@@ -408,7 +406,6 @@ def together(
     At least one lane must be active; the inactive ones are written back unchanged.
 
     Args:
-        e: The emitter.
         kind: The operation of LLVM's `atomicrmw`.
         ordering: LLVM's ordering of the compare-and-swap.
         base: The i64 address, a multiple of sixteen.
@@ -444,7 +441,6 @@ def swap_until_unchanged(
     """Emit a loop that changes memory, and repeats the change if another thread interfered.
 
     Args:
-        b: Receives the instructions.
         address: The address of the memory.
         bits: The LLVM integer type in memory.
         alignment: The alignment in bytes.
@@ -473,7 +469,6 @@ def _combined(b: Builder, kind: str, held: SSAValue, value: SSAValue, element: T
     """Emit the new contents of memory.
 
     Args:
-        b: Receives the instructions.
         kind: The operation of LLVM's `atomicrmw`.
         held: The old contents, in memory representation.
         value: The operands, as a register vector.

@@ -160,8 +160,6 @@ def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
     """Return the sum of increments for the next iteration.
 
     Args:
-        e: The emitter.
-        argument: The carried tensor.
         delta: The sum for the current iteration.
     """
     element = element_type(argument.type)

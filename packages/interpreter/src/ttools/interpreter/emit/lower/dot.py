@@ -97,10 +97,6 @@ def accumulate(
     """Fill the slot of the result of `op` with c + left @ right.
 
     Args:
-        e: The emitter.
-        op: The operation.
-        left: The left operand.
-        right: The right operand.
         c: The tensor that is added.
         group: The products that a tensor core adds at once; None to add them singly.
     """
@@ -136,9 +132,6 @@ def multiply(
     """Emit `accumulator += left @ right`, for each matrix of a batch if there is a leading axis.
 
     Args:
-        e: The emitter.
-        left: The left operand.
-        right: The right operand.
         accumulator: The matrix that is changed.
         group: The products that a tensor core adds at once; None to add them singly.
     """
@@ -247,7 +240,6 @@ def product_function(
     """Define `void f(ptr a, ptr b, ptr c)`, which computes `c += a @ b` for row-major matrices.
 
     Args:
-        b: Receives the definition.
         m: The number of rows of a and c.
         n: The number of columns of b and c.
         k: The number of columns of a and rows of b.
@@ -289,7 +281,6 @@ def _block(
     """Emit one register block of the result, which accumulates products along K.
 
     Args:
-        b: Receives the instructions.
         extents: M, N and K.
         tile: The number of rows of the block, the number of vectors in a row, and the number of
             lanes of a vector.

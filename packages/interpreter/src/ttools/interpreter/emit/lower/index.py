@@ -210,10 +210,6 @@ def _divided(
     """Return a quotient or remainder, with the guard that the run does not cross a multiple.
 
     Args:
-        e: The emitter.
-        op: The division.
-        a: The dividend.
-        n: The divisor.
         rest: The remainder of the first lane.
         base: The base of the result.
         lanes: The lane offsets of the result.

@@ -130,7 +130,6 @@ def reshape_coords(
     """Return the coordinates of elements in the operand of a reshape.
 
     Args:
-        e: The emitter.
         at: The coordinates of the elements in the result.
         shape: The shape of the result.
         source: The shape of the operand; both tiles are row-major.
@@ -173,7 +172,6 @@ def _digit(
     """Return the coordinate `linear // stride % extent`, where linear is `base + lanes`.
 
     Args:
-        e: The emitter.
         base: The base of the linear index.
         lanes: The lane offsets of the linear index, which have no bits in common with the base.
         bits: The bits that may be set in the base.

@@ -54,8 +54,6 @@ def _places(
     """Split the index of a loop over blocks into coordinates.
 
     Args:
-        b: Receives the instructions.
-        index: The index.
         walk: The traversal of the tile.
         moving: The axes along which the loop moves.
         steps: The number of steps along each of them, a power of two.
@@ -86,7 +84,6 @@ def _chunks(
     """Yield the coordinates of the chunks of a block, and record the index at which each begins.
 
     Args:
-        b: Receives the instructions.
         walk: The traversal of the tile.
         axes: The axes of extent 2 that a block spans.
         bases: The base along each axis along which the loop moves.

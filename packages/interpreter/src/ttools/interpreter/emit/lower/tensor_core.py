@@ -103,8 +103,6 @@ def part_of_f32(builder: Builder, value: SSAValue, part: str) -> SSAValue:
     """Return a part of an f32 in registers.
 
     Args:
-        builder: Receives the instructions.
-        value: The f32.
         part: A name in `PARTS`.
     """
     return PARTS[part](vector_of(builder, value)).text
