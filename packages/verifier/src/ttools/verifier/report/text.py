@@ -93,9 +93,9 @@ def _failures(found: Verification, most: int | None) -> list[str]:
     for at, block in enumerate(blocks):
         if len(block) - 1 > left:
             short = [_shortened(f"  {kind}{f.failure}: {f.detail}") for f, kind in failures[at:]]
-            room = most - len(kept) - 2
-            if len(short) > room:
-                short = [*short[: room - 1], f"  {_more(len(short) - room + 1, 'failure')}"]
+            limit = most - len(kept) - 2
+            if len(short) > limit:
+                short = [*short[: limit - 1], f"  {_more(len(short) - limit + 1, 'failure')}"]
             return [*kept, "", *short, f"  {_VERBOSE}"]
         kept += block
         left -= len(block) - 1
