@@ -85,8 +85,9 @@ lint: $(STAMP) ## Check style, layers, wording and dependencies
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/codespell
 	@$(PY) -m tools.prose
-	@for name in $(filter-out triton-ttools,$(MEMBERS)); do \
-	  found=$$(cd packages/$$name && $(abspath $(VENV))/bin/deptry src 2>&1) \
+	@bin=$$(realpath $(VENV)/bin); \
+	for name in $(filter-out triton-ttools,$(MEMBERS)); do \
+	  found=$$(cd packages/$$name && "$$bin/deptry" src 2>&1) \
 	    || { echo "packages/$$name"; echo "$$found"; exit 1; }; \
 	done
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
+from ttools.verifier.report.text import text_of
 from ttools.verifier.result import Failure, Verification
 
 FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
@@ -36,6 +37,16 @@ def test_verbose_reports(
     assert result.returncode == 1
     assert f"{FILE.name}:right: fail\n" in result.stdout
     assert ("tried 3 cases: 3 with views as arguments" in result.stdout) == ("-v" in words)
+
+
+def test_the_verdict_is_in_the_line_of_a_long_path() -> None:
+    name = f"{'folder/' * 20}candidate.py:function"
+    reason = "no case was tried, because the inputs could not be made in the time that was given"
+    found = Verification(verdict="inconclusive", failures=(), covered={}, reason=reason)
+    first, *rest = text_of(found, name).splitlines()
+    assert first == f"{name}: inconclusive"
+    assert all(len(line) <= 80 for line in rest)
+    assert reason in " ".join(" ".join(rest).split())
 
 
 def test_a_verdict_as_markdown(ttools: Run) -> None:

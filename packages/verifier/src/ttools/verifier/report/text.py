@@ -53,12 +53,22 @@ def text_of(found: Verification, name: str, *, verbose: bool = False) -> str:
         name: Name of the candidate.
         verbose: If True, the report has all details. By default, it has at most 40 lines.
     """
-    first = list(_wrapped(line_of(name, found, classes=False), ""))
+    first = list(_first_lines(name, found))
     last = list(_last_lines(found, verbose=verbose))
     if not verbose and len(last) > _MOST_LAST:
         last = [*last[: _MOST_LAST - 1], f"  {_more(len(last) - _MOST_LAST + 1, 'line')}"]
     most = None if verbose else _MOST_LINES - len(first) - len(last) - 1
     return "\n".join([*first, *_failures(found, most), "", *last]) + "\n"
+
+
+def _first_lines(name: str, found: Verification) -> Iterator[str]:
+    """Return the verdict in the line of the candidate's name, however long, and the reason."""
+    whole = line_of(name, found, classes=False)
+    if len(whole) <= _WIDTH:
+        yield whole
+        return
+    yield f"{name}: {found.verdict}"
+    yield from _wrapped(found.reason, "    ")
 
 
 def line_of(name: str, found: Verification, *, classes: bool = True) -> str:
