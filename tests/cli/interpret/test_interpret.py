@@ -109,6 +109,8 @@ def test_excepthook_of_the_script_is_kept(ttools: Run) -> None:
         (("--threads", "0", "x.py"), "--threads"),
         (("--order", "sideways", "x.py"), "--order"),
         (("--device-map", "cuda=tpu", "x.py"), "--device-map"),
+        (("--gpu", "gfx942", "-c", "pass"), "--gpu: gfx942 cannot be emulated"),
+        (("--gpu", "h100", "--device-map", "off", "-c", "pass"), "both choose the emulated device"),
         (("--programs", "nonsense", "-c", "pass"), "nonsense"),
         (("--engine", "magic", "x.py"), "--engine"),
         (("--no-such-option", "x.py"), "--no-such-option"),
@@ -214,6 +216,8 @@ def test_the_device_may_be_described(ttools: Run, tmp_path: Path) -> None:
     text = "cuda=cpu,capability=9.0,sms=132"
     result = ttools("interpret", "--device-map", text, "seen.py")
     assert result.stdout == f"9 0 132 {text}\n", result.stderr
+    named = ttools("interpret", "--gpu", "h100", "seen.py")
+    assert (named.stdout, named.stderr) == (result.stdout, result.stderr)
     off = ttools("interpret", "--device-map", "off", "-c", "import os; print(os.environ)")
     assert "'TTOOLS_DEVICE_MAP': 'off'" in off.stdout
 

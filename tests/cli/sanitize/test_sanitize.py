@@ -177,6 +177,8 @@ def test_internal_failure_keeps_the_findings(ttools: Run, tmp_path: Path) -> Non
         (("--output", "none/x.json", "buggy.py"), "there is no folder `none`"),
         (("--grid", "4", "buggy.py"), "--grid is for .ttir files"),
         (("--all-configs", "--first-config", "buggy.py"), "exclude each other"),
+        (("--on", "gpu", "--gpu", "h100", "buggy.py"), "--gpu is for the CPU"),
+        (("--gpu", "h10", "buggy.py"), "--gpu: there is no GPU `h10`"),
     ],
 )
 def test_usage_errors(
@@ -290,6 +292,23 @@ def test_required_launches(ttools: Run, buggy: str) -> None:
     assert result.returncode == 1
     assert f"error: {NO_LAUNCH} (--require-launches)" in result.stderr
     assert ttools("sanitize", "--require-launches", buggy, "double").returncode == 0
+
+
+def test_launch_rules_of_an_emulated_gpu(ttools: Run, tmp_path: Path) -> None:
+    """Clusters of two blocks exist on an H100, but not on an A100."""
+    (tmp_path / "cluster.py").write_text(
+        "import torch, triton\n"
+        "import triton.language as tl\n"
+        "@triton.jit\n"
+        "def fill(x_ptr):\n"
+        "    tl.store(x_ptr + tl.arange(0, 16), 1.0)\n"
+        "fill[(1,)](torch.empty(16, device='cuda'), num_ctas=2)\n"
+    )
+    accepted = ttools("sanitize", "--gpu", "h100", "cluster.py")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    refused = ttools("sanitize", "--gpu", "a100", "cluster.py")
+    assert refused.returncode == 1
+    assert "error[refused_launch]" in refused.stdout
 
 
 def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from ttools.core.device_map.map_option import DeviceMap, read_device_map
+from ttools.core.device_map.map_option import DeviceMap, emulated_gpu, read_device_map
 from ttools.core.device_map.mapping import VARIABLE, map_devices, requested
+from ttools.core.device_map.properties import describe, forget, launch_limits
 from ttools.core.errors import UsageError
+from ttools.core.gpus.launch_rules import ANY_CUDA, limits_of
+from ttools.core.gpus.targets import read_target
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 
@@ -25,6 +28,7 @@ without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a mach
         (" OFF", None),
         ("cuda=cpu", DeviceMap()),
         ("cuda=cpu,capability=9.0", DeviceMap(capability=(9, 0))),
+        ("cuda=cpu,capability=8.0", DeviceMap(capability=(8, 0))),
         ("sms=132, capability=10.3 ,cuda=cpu", DeviceMap(capability=(10, 3), sms=132)),
     ],
 )
@@ -53,6 +57,48 @@ def test_valid_device_maps(text: str, expected: DeviceMap | None) -> None:
 def test_invalid_device_maps_are_errors(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read_device_map(text)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        ("h100", "cuda=cpu,capability=9.0,sms=132"),
+        ("NVIDIA A100", "cuda=cpu,capability=8.0,sms=108"),
+        ("sm_90", "cuda=cpu,capability=9.0,sms=132"),
+        ("sm_87", "cuda=cpu,capability=8.7"),  # the table has no such product
+    ],
+)
+def test_the_map_of_a_gpu(gpu: str, expected: str) -> None:
+    assert emulated_gpu(None, gpu) == expected
+    assert str(read_device_map(expected)) == expected
+
+
+def test_without_a_gpu_the_map_is_the_given_one() -> None:
+    assert emulated_gpu("off", None) == "off"
+    assert emulated_gpu(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("device_map", "gpu", "words"),
+    [
+        (None, "gfx942", "--gpu: gfx942 cannot be emulated"),
+        (None, "h10", "--gpu: there is no GPU `h10`.*`h100`"),
+        ("off", "h100", "give one of them .*stands for --device-map cuda=cpu,capability=9.0"),
+    ],
+)
+def test_gpus_that_are_refused(device_map: str | None, gpu: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        emulated_gpu(device_map, gpu, ("--device-map", "--gpu"))
+
+
+def test_launch_rules_are_those_of_the_capability() -> None:
+    assert launch_limits() == ANY_CUDA
+    for capability, name in (((8, 0), "sm_80"), ((9, 0), "sm_90")):
+        describe(DeviceMap(capability=capability))
+        try:
+            assert launch_limits() == limits_of(read_target(name))
+        finally:
+            forget()
 
 
 def test_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

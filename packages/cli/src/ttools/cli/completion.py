@@ -28,6 +28,13 @@ def gpus(incomplete: str) -> list[str]:
     return _beginning([*DEVICES, *ARCHITECTURES], incomplete)
 
 
+def cuda_gpus(incomplete: str) -> list[str]:
+    """Complete names of the GPUs and architectures that the device map can emulate."""
+    from ttools.core.gpus.devices import read_gpu
+
+    return [name for name in gpus(incomplete) if read_gpu(name).target.backend == "cuda"]
+
+
 def kernels(incomplete: str) -> list[str]:
     """Complete names of kernels in the scripts of the command line, else in those of the folder."""
     from ttools.cli.kernel_file import kernels_in

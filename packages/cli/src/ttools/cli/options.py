@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ttools.cli import completion
-from ttools.core.device_map.map_option import read_device_map
+from ttools.core.device_map.map_option import emulated_gpu, read_device_map
 from ttools.core.errors import UsageError
+from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
+    from ttools.cli.work import Work
     from ttools.core.gpus.devices import Device
 
 _report = partial(typer.Option, rich_help_panel="Report")
@@ -105,6 +107,16 @@ DeviceMapOption = Annotated[
         "cuda=cpu,capability=9.0,sms=132 sets the properties that scripts see.",
     ),
 ]
+EmulatedGpuOption = Annotated[
+    str | None,
+    _launch(
+        "--gpu",
+        metavar="GPU",
+        autocompletion=completion.cuda_gpus,
+        help="Emulate h100, a100, rtx4090, … or an architecture such as sm_90: its capability, "
+        "multiprocessors and launch rules. Implies the device map.",
+    ),
+]
 FirstConfigOption = Annotated[
     bool, _launch("--first-config", help="Autotuned kernels take their first config, untimed.")
 ]
@@ -154,6 +166,25 @@ DumpOutputsOption = Annotated[
     _ttir("--dump-outputs", metavar="FILE.npz", help="Save the tensors as the launch leaves them."),
 ]
 JsonOption = Annotated[bool, _report("--json", help="The same as --format json.")]
+
+
+def device_map_of(work: Work, device_map: str | None, gpu: str | None) -> str | None:
+    """Return the device map that `--device-map` or `--gpu` requests; None without them.
+
+    Args:
+        work: What the command runs.
+        device_map: Value of `--device-map`.
+        gpu: Value of `--gpu`.
+
+    Raises:
+        UsageError: Both options are given, the GPU cannot be emulated, or the work is not a
+            program.
+    """
+    if gpu is not None and not isinstance(work, Target):
+        raise UsageError(
+            "--gpu emulates a GPU for programs; launches of records and .ttir files run on the CPU"
+        )
+    return emulated_gpu(device_map, gpu, ("--device-map", "--gpu"))
 
 
 def given_gpu(name: str | None, file: Path | None) -> str | Device | None:

@@ -8,7 +8,7 @@ from contextlib import ContextDecorator, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ttools.core.device_map.map_option import read_device_map
+from ttools.core.device_map.map_option import emulated_gpu, read_device_map
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.errors import UsageError
 from ttools.core.reports.notebook import Part, ShowsItself, Table, Text
@@ -161,6 +161,7 @@ def interpret(
     engine: Literal["native", "eager"] = "native",
     dot: DotMode | None = None,
     device_map: str | None = None,
+    gpu: str | None = None,
     timeout: float | None = None,
     unsafe: bool | None = None,
 ) -> Interpretation:
@@ -195,6 +196,8 @@ def interpret(
             TTOOLS_DOT, or `as-written`.
         device_map: `cuda=cpu` maps CUDA devices to the CPU, see `device_map`; by default no device
             is mapped.
+        gpu: Name or architecture of a GPU that the device map emulates, such as `h100` or `sm_90`;
+            it replaces `device_map`.
         timeout: Seconds after which a launch, or the compilation of its TTIR, is stopped and raises
             `KernelError`; by default there is no limit.
         unsafe: If True, accesses outside of tensors are executed, which can corrupt the memory of
@@ -222,6 +225,7 @@ def interpret(
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
         selection.parse(programs)
+    device_map = emulated_gpu(device_map, gpu)
     if device_map is not None:
         read_device_map(device_map)
     return Interpretation(

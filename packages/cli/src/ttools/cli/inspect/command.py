@@ -120,7 +120,7 @@ CheckLockOption = Annotated[
 ]
 
 
-def map_of_gpu(gpu: Gpu) -> str | None:
+def map_by_default(gpu: Gpu) -> str | None:
     """Return the device map with which scripts launch the same as on a GPU.
 
     Persistent kernels launch as many programs as the device has multiprocessors, which would
@@ -128,15 +128,13 @@ def map_of_gpu(gpu: Gpu) -> str | None:
     defines the device, if there is a GPU, or if no GPU with that architecture is known.
     """
     from ttools.core.configuration import read
-    from ttools.core.device_map.map_option import DeviceMap
+    from ttools.core.device_map.map_option import map_of_gpu
     from ttools.core.device_map.mapping import VARIABLE
     from ttools.core.environment import gpu_usable
 
-    device, target = gpu.device, gpu.target
-    if device is None or target.backend != "cuda" or read(VARIABLE) or gpu_usable():
+    if gpu.device is None or gpu.target.backend != "cuda" or read(VARIABLE) or gpu_usable():
         return None
-    number = int(target.name.removeprefix("sm_"))
-    return str(DeviceMap(capability=divmod(number, 10), sms=device.multiprocessors))
+    return str(map_of_gpu(gpu))
 
 
 def lock_or_check(inspections: Sequence[Inspection], path: Path, check: bool, costs: Costs) -> int:
@@ -232,7 +230,7 @@ def inspect_command(
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
         inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
         if lock is not None:
-            device_map = device_map or map_of_gpu(gpus[0])
+            device_map = device_map or map_by_default(gpus[0])
         status, sources = _sources(words or [], module, code, inspected, device_map)
         say_interrupted(status, "the report")
         if lock is not None and status == exit_codes.INTERRUPTED:

@@ -221,6 +221,7 @@ def interpret_command(
     programs: options.ProgramsOption = None,
     only: options.OnlyOption = None,
     device_map: options.DeviceMapOption = None,
+    gpu: options.EmulatedGpuOption = None,
     first_config: options.FirstConfigOption = False,
     stats: options.StatsOption = False,
     form: FormatOption = "text",
@@ -250,6 +251,7 @@ def interpret_command(
         arguments=arg or [],
         dump_outputs=dump_outputs,
     )
+    device_map = options.device_map_of(work, device_map, gpu)
     on_stdout = output == Path("-")
     output = None if on_stdout else output
     if pdb:

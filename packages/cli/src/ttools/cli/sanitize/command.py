@@ -362,6 +362,7 @@ def sanitize_command(
     threads: options.ThreadsOption = None,
     dot: options.DotOption = None,
     device_map: options.DeviceMapOption = None,
+    gpu: options.EmulatedGpuOption = None,
     first_config: options.FirstConfigOption = False,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
@@ -388,6 +389,7 @@ def sanitize_command(
             "--baseline": baseline,
             "--grid": grid,
             "--arg": arg,
+            "--gpu": gpu,
         }
         work = None
         if all_sizes:
@@ -425,6 +427,7 @@ def sanitize_command(
                 "--threads": threads,
                 "--dot": dot,
                 "--device-map": device_map,
+                "--gpu": gpu,
                 "--pdb-on-finding": pdb_on_finding,
             },
         )
@@ -441,6 +444,7 @@ def sanitize_command(
     else:
         if instrument:
             raise UsageError("--instrument is for --on gpu")
+        device_map = options.device_map_of(work, device_map, gpu)
         if pdb_on_finding:
             require_source(work, "--pdb-on-finding")
         take_over_from_upstream("ttools sanitizes")

@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.core.gpus.devices import Gpu
 
 #: A compute capability whose features are all available on the CPU: it has bf16 and asynchronous
 #: copies. It has no tensor memory or warp specialisation; scripts that find these would select
@@ -25,16 +29,17 @@ class DeviceMap:
     """The CUDA device that the CPU emulates.
 
     Attributes:
-        capability: The compute capability that scripts see.
+        capability: The compute capability, if the device stands for GPUs of this capability. If it
+            is None, scripts see `CAPABILITY`, but the launch rules are those that hold on all GPUs.
         sms: Number of multiprocessors; None for the number of processors of this process.
     """
 
-    capability: tuple[int, int] = CAPABILITY
+    capability: tuple[int, int] | None = None
     sms: int | None = None
 
     def __str__(self) -> str:
         parts = ["cuda=cpu"]
-        if self.capability != CAPABILITY:
+        if self.capability is not None:
             parts.append("capability={}.{}".format(*self.capability))
         if self.sms is not None:
             parts.append(f"sms={self.sms}")
@@ -70,7 +75,7 @@ def device_map_of(pairs: Mapping[str, str]) -> DeviceMap:
     sms = pairs.get("sms")
     if sms is not None and not (sms.isascii() and sms.isdigit() and 0 < int(sms) <= _MOST_SMS):
         raise UsageError(f"`sms={sms}` of a device map must be a number from 1 to {_MOST_SMS}")
-    capability = CAPABILITY
+    capability = None
     if "capability" in pairs:
         match = re.fullmatch(r"(?a:(\d{1,2})\.(\d))", pairs["capability"])
         if match is None:
@@ -79,3 +84,52 @@ def device_map_of(pairs: Mapping[str, str]) -> DeviceMap:
             )
         capability = int(match[1]), int(match[2])
     return DeviceMap(capability=capability, sms=None if sms is None else int(sms))
+
+
+def map_of_gpu(gpu: Gpu) -> DeviceMap:
+    """Return the device map that emulates a GPU.
+
+    Raises:
+        UsageError: It is a GPU of AMD; the emulated device is a CUDA device.
+    """
+    name = gpu.target.name
+    if gpu.target.backend != "cuda":
+        raise UsageError(
+            f"{name} cannot be emulated: the device map emulates only CUDA devices; `ttools "
+            f"inspect --gpu {name}` and `ttools profile --gpu {name}` compile for it"
+        )
+    capability = divmod(int(name.removeprefix("sm_")), 10)
+    return DeviceMap(
+        capability=capability, sms=None if gpu.device is None else gpu.device.multiprocessors
+    )
+
+
+def emulated_gpu(
+    device_map: str | None,
+    gpu: str | None,
+    names: tuple[str, str] = ("device_map", "gpu"),
+) -> str | None:
+    """Return the device map that a user requests by a device map, or by the name of a GPU.
+
+    Args:
+        device_map: A device map as users write it; None if it is not given.
+        gpu: Name or architecture of a GPU; None if it is not given.
+        names: Names of the two options in messages.
+
+    Raises:
+        UsageError: Both are given, or the GPU is unknown or cannot be emulated.
+    """
+    if gpu is None:
+        return device_map
+    from ttools.core.gpus.devices import read_gpu
+
+    try:
+        emulated = str(map_of_gpu(read_gpu(gpu)))
+    except UsageError as error:
+        raise UsageError(f"{names[1]}: {error.message}") from error
+    if device_map is not None:
+        raise UsageError(
+            f"{names[0]} and {names[1]} both choose the emulated device: give one of them "
+            f"({names[1]} {gpu} stands for {names[0]} {emulated})"
+        )
+    return emulated

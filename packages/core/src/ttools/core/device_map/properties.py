@@ -38,7 +38,7 @@ def described() -> DeviceMap:
 
 def capability(device: object = None) -> tuple[int, int]:
     """Return the compute capability of the only device."""
-    return _described[-1].capability
+    return _described[-1].capability or CAPABILITY
 
 
 def launch_limits() -> GpuLimits:
@@ -47,11 +47,9 @@ def launch_limits() -> GpuLimits:
     Unless the map requests a capability, these are limits that no GPU exceeds, because the script
     may be written for any GPU.
     """
-    device_map = described()
-    name = "sm_{}{}".format(*device_map.capability)
-    if device_map.capability == CAPABILITY or name not in ARCHITECTURES:
-        return ANY_CUDA
-    return limits_of(read_target(name))
+    requested = described().capability
+    name = None if requested is None else "sm_{}{}".format(*requested)
+    return limits_of(read_target(name)) if name in ARCHITECTURES else ANY_CUDA
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +87,14 @@ class DeviceProperties:
 
 def device_properties(device: object = None) -> DeviceProperties:
     """Return the properties of the only device."""
-    device_map = described()
-    major, minor = device_map.capability
+    major, minor = capability()
     gpu = device_of(f"sm_{major}{minor}") or _A100
     limits = gpu.target.limits
     assert limits is not None
     return DeviceProperties(
         name=f"{platform.processor() or platform.machine()} CPU (ttools)",
         total_memory=physical_memory("SC_PHYS_PAGES"),
-        multi_processor_count=device_map.sms or processors(),
+        multi_processor_count=described().sms or processors(),
         major=major,
         minor=minor,
         max_threads_per_multi_processor=limits.simds * limits.warps * gpu.target.threads,
