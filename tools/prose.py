@@ -2,8 +2,9 @@
 
 ruff checks that docstrings of functions begin with a verb (D401), and codespell checks spelling.
 This program checks what neither can: how docstrings of modules and classes and entries of `Args`
-begin, phrases that have a standard term, and the width of documentation. It skips files for which
-pyproject.toml exempts docstrings from D401.
+begin, phrases that have a standard term, the width of documentation, and messages of several
+literals of which one with a placeholder is not an f-string. It skips files for which pyproject.toml
+exempts docstrings from D401.
 
     python -m tools.prose           # all files
     python -m tools.prose FILE...   # these files
@@ -14,9 +15,11 @@ It prints a line `FILE:LINE: problem` for each problem, and exits with 1 if ther
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -53,6 +56,9 @@ _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
 #: Words with which the docstring of a module or class does not begin, because a clause follows.
 _CLAUSE = re.compile(r"(What|Whether|Which|Where|How|Of|As|Who|When|So)\b")
 _SECTION = re.compile(r"\s*(Args|Attributes):$")
+#: An expression in braces, as f-strings have them, and tokens between literals that Python joins.
+_PLACEHOLDER = re.compile(r"(?<!\{)\{[A-Za-z_][\w.]*[\[(}:!]")
+_BETWEEN = ("NL", "COMMENT", "FSTRING_END")
 _ENTRY = re.compile(r"\s+\*{0,2}(\w+)(?: \(.*\))?: (.*)$")
 #: Lines of Markdown that are not wrapped: tables, headings, HTML, indented code, link targets.
 _UNWRAPPED = re.compile(r"\s*\||#|<|    |!\[|\[[^\]]+\]:")
@@ -101,9 +107,27 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Definition]:
             yield from definitions(getattr(statement, field, ()))
 
 
+def placeholders(source: str) -> Iterator[Problem]:
+    """Yield literals with placeholders that lack the `f`, although they continue an f-string."""
+    is_formatted, depth, plain = False, 0, list[Problem]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        # Since Python 3.12, an f-string is several tokens.
+        depth += {"FSTRING_START": 1, "FSTRING_END": -1}.get(tokenize.tok_name[token.type], 0)
+        if depth or (token.type == tokenize.STRING and re.match(r"\w*f", token.string, re.I)):
+            is_formatted = True
+        elif token.type == tokenize.STRING:
+            if match := _PLACEHOLDER.search(token.string):
+                plain.append((token.start[0], f"`{match.group()}` needs an f-string"))
+        elif tokenize.tok_name[token.type] not in _BETWEEN:
+            if is_formatted:
+                yield from plain
+            is_formatted, plain = False, []
+
+
 def python_problems(source: str) -> Iterator[Problem]:
     """Yield problems of docstrings, and of comments and messages, of a Python file."""
     yield from phrases(source, 1)
+    yield from placeholders(source)
     module = ast.parse(source)
     for node in (module, *definitions(module.body)):
         docstring = ast.get_docstring(node)

@@ -50,6 +50,21 @@ def test_pages_are_wrapped() -> None:
         assert not list(markdown_problems(allowed)), allowed
 
 
+@pytest.mark.parametrize(
+    ("literals", "lines"),
+    [
+        ('f"{name} has "\n"{len(axes)} axes"', [3]),
+        ('"{name} has "  # a comment\n\nf"{len(axes)} axes"', [2]),
+        ('rf"{name} has {len(axes)!r}"\n"{axes}"', [3]),
+        ('f"{name} has "\nf"{len(axes)} axes"', []),
+        ('f"{name} has "\n"{{axes}}, {0} or {}"', []),
+        ('"{name} has "\n"{axes} axes".format(name=name, axes=axes)', []),
+    ],
+)
+def test_placeholders_are_in_f_strings(literals: str, lines: list[int]) -> None:
+    assert [line for line, _ in python_problems(f"message = (\n{literals}\n)\n")] == lines
+
+
 def test_unfinished_files_are_exceptions_of_ruff() -> None:
     settings = '[tool.ruff.lint.per-file-ignores]\n"a/**" = ["D401"]\n"b" = ["D10"]\n"c" = ["D"]\n'
     assert unfinished(settings) == ["a/**", "c"]
