@@ -78,7 +78,7 @@ def one_gpu(gpu: str | Device | None, device: str | Device | None) -> str | Devi
     """Return the GPU that a caller names by `gpu`, or by its former name `device`.
 
     Raises:
-        UsageError: Both are given.
+        UsageError: The caller names both.
     """
     if gpu is not None and device is not None:
         raise UsageError("`device` is the former name of `gpu`; give only `gpu`")

@@ -20,7 +20,7 @@ class Section(NamedTuple):
     Attributes:
         kind: The type of the section (`sh_type`).
         link: The number of the section that it refers to (`sh_link`).
-        data: The contents.
+        data: Contents of the section.
     """
 
     kind: int

@@ -92,7 +92,7 @@ class Replayed:
     """A launch that was made again.
 
     Attributes:
-        launch: The recorded launch.
+        launch: The launch as it was recorded.
         tensors: The contents of the tensor arguments after the launch, by name.
     """
 

@@ -16,7 +16,7 @@ class TunedCall:
 
     Attributes:
         kernel: Name of the kernel.
-        tuner: The autotuner.
+        tuner: Triton's autotuner of the kernel.
         configs: Configurations that remain after the tuner's early pruning, in its order; at least
             one.
         arguments: Arguments of the call, by the name of the parameter or option.

@@ -150,7 +150,7 @@ class _Block:
 
     Attributes:
         regions: The regions that the memory describes; None if it describes none.
-        bytes: The memory.
+        bytes: The memory as a `bytearray`.
         address: The address of the memory.
     """
 

@@ -194,7 +194,7 @@ class Duration:
         median: Median of all samples.
         low: A fifth of the samples is shorter.
         high: A fifth of the samples is longer.
-        samples: All samples.
+        samples: All samples, in seconds.
     """
 
     median: float

@@ -62,7 +62,7 @@ class Element:
     """An element of a table, which is a tensor of integers that the kernel reads and never writes.
 
     Attributes:
-        table: Identifies the table.
+        table: Object that identifies the table.
         position: Position of the element in the table.
         ends: First and last position of the table; None if it has gaps.
         distinct: True if no two elements inside the table are equal.

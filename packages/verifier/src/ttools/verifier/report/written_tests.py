@@ -39,7 +39,7 @@ class Call:
 
     Attributes:
         case: Case of the call.
-        arguments: Arguments as images.
+        arguments: Images of the arguments, by name.
         drawn: What `inputs` returned, as images.
         source: Source of the arguments of `inputs`; None if not every process returns the same.
     """

@@ -134,7 +134,7 @@ class NativeRuntime:
         answered: Address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
         note_stop: Address of the function that programs call after they have left a loop because
             the launch was stopped.
-        code: The compiled module.
+        code: The compiled module, which owns the functions.
     """
 
     worker: int
