@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from tests.forked_python import PYTHON
@@ -44,7 +45,9 @@ def started(
 ) -> tuple[int, str]:
     """Return the status and the standard error of a command that a shell starts."""
     (folder / "script.py").write_text(script)
-    command = f"{before} exec {sys.executable} -m ttools_entry {words} </dev/null {redirections}"
+    command = (
+        f"{before} exec {quote(sys.executable)} -m ttools_entry {words} </dev/null {redirections}"
+    )
     errors = folder / "errors.txt"
     with errors.open("w") as stream:
         result = subprocess.run(
