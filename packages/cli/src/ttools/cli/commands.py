@@ -146,8 +146,8 @@ def _sentence(error: Any) -> str:
     if name := getattr(error, "option_name", ""):
         if context is None or "o such option" not in error.message:
             return str(error.message).removesuffix(".")
-        known = [option for item in context.command.params for option in item.opts]
-        hint = did_you_mean(name, set(known) - _FORMER) or f"; see `{command} --help`"
+        options = [option for item in context.command.params for option in item.opts]
+        hint = did_you_mean(name, set(options) - _FORMER) or f"; see `{command} --help`"
         return f"`{command}` has no option `{name}`{hint}"
     error.message = _reworded(error.message)
     return str(error.format_message()).removesuffix(".")

@@ -42,8 +42,8 @@ def kernels(incomplete: str) -> list[str]:
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     words = [Path(word.rpartition(":")[0] or word) for word in line.split()]
     scripts = [word for word in words if word.suffix == ".py"] or sorted(Path().glob("*.py"))
-    found = dict.fromkeys(name for file in scripts[:_MOST_FILES] for name in kernels_in(file))
-    return _beginning(found, incomplete)
+    names = dict.fromkeys(name for file in scripts[:_MOST_FILES] for name in kernels_in(file))
+    return _beginning(names, incomplete)
 
 
 def words_or_scripts(words: Sequence[str]) -> Callable[[str], list[str]]:

@@ -173,8 +173,8 @@ def device_map_of(work: Work, device_map: str | None, gpu: str | None) -> str | 
 
     Args:
         work: What the command runs.
-        device_map: Value of `--device-map`.
-        gpu: Value of `--gpu`.
+        device_map: Device map as the user writes it with `--device-map`.
+        gpu: Name or architecture of a GPU from `--gpu`.
 
     Raises:
         UsageError: Both options are given, the GPU cannot be emulated, or the work is not a

@@ -78,7 +78,9 @@ def host_functions(source: str) -> list[str]:
         for node in _top_level(tree.body if tree else [])
         if isinstance(node, ast.FunctionDef)
         and not node.name.startswith("_")
-        and not any(_last_name(each) in _KERNEL_DECORATORS for each in node.decorator_list)
+        and not any(
+            _last_name(decorator) in _KERNEL_DECORATORS for decorator in node.decorator_list
+        )
     ]
 
 

@@ -512,11 +512,11 @@ def shown_columns(rows: Sequence[Row]) -> list[str]:
     as the mean of single launches equals their total.
     """
     left_out = {"kind"} if all(row["kind"] == "kernel" for row in rows) else set()
-    seen: set[tuple[Any, ...]] = set()
+    distinct: set[tuple[Any, ...]] = set()
     for name in _TIMES:
         values = tuple(row.get(name) for row in rows)
-        left_out |= {name} if values in seen else set()
-        seen.add(values)
+        left_out |= {name} if values in distinct else set()
+        distinct.add(values)
     return [
         name
         for name in _SHOWN

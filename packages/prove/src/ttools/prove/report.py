@@ -34,7 +34,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
     findings = tuple(_finding(defect) for defect in result.defects)
     from ttools.sanitizer.checks.registry import rules
 
-    known = rules()
+    known_rules = rules()
     verdict = SizesVerdict(
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         target=target,
         exit_code=0,
         fail_on=fail_on,
-        rules={finding.kind: known[finding.kind] for finding in findings},
+        rules={finding.kind: known_rules[finding.kind] for finding in findings},
         sizes=verdict,
     )
 

@@ -82,8 +82,8 @@ def subject_of(
     Raises:
         UsageError: A function is missing, or it is not clear which one is the candidate.
     """
-    given = {"reference": reference, "inputs": inputs}
-    others = {key: _word(value, key) for key, value in given.items() if value is not None}
+    functions = {"reference": reference, "inputs": inputs}
+    others = {key: _word(value, key) for key, value in functions.items() if value is not None}
     if isinstance(candidate, str) and _is_file(candidate):
         candidate = f"{candidate}:{_candidate_in(candidate, others)}"
     chosen = word_of(candidate, "candidate")
@@ -128,15 +128,15 @@ def _candidate_in(file: str, others: dict[str, str]) -> str:
         return "candidate"
     path = str(Path(file).resolve())
     named = {word.rpartition(":")[2] for word in others.values() if word.startswith(f"{path}:")}
-    found = [name for name in host_functions(source) if name not in {"reference", "inputs", *named}]
-    if not found:
+    names = [name for name in host_functions(source) if name not in {"reference", "inputs", *named}]
+    if not names:
         raise UsageError(f"`{file}` defines no candidate: name the function, as in {file}:softmax")
-    if len(found) > 1:
+    if len(names) > 1:
         raise UsageError(
-            f"`{file}` has several functions that can be the candidate ({', '.join(found)}): name "
-            f"one, as in {file}:{found[0]}, or call it `candidate`"
+            f"`{file}` has several functions that can be the candidate ({', '.join(names)}): name "
+            f"one, as in {file}:{names[0]}, or call it `candidate`"
         )
-    return found[0]
+    return names[0]
 
 
 def word_of(function: str | Callable[..., Any], what: str) -> str:

@@ -57,10 +57,10 @@ def _refuse_line(selector: Selector) -> None:
         return
     # A call such as `triton.jit(function)` makes a kernel of any function.
     is_decorated = not re.search(r"(?<!@)\b(triton\.)?jit\(\w", file.read_text(errors="replace"))
-    known = sorted({line for kernel in kernels_of(tree) for line in _lines(kernel)})
-    possible = known if known and is_decorated else set(_lines(tree))
+    kernel_lines = sorted({line for kernel in kernels_of(tree) for line in _lines(kernel)})
+    possible = kernel_lines if kernel_lines and is_decorated else set(_lines(tree))
     if possible and selector.line not in possible:
-        kernels = f"; its kernels are at lines {_ranges(known)}" if known else ""
+        kernels = f"; its kernels are at lines {_ranges(kernel_lines)}" if kernel_lines else ""
         raise UsageError(
             f"no variable is assigned at `{selector.text}`, which is outside of every kernel"
             f"{kernels}"

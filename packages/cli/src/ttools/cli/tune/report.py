@@ -406,7 +406,7 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
 def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     from ttools.tuner.store.ranking import compared_with_winner, estimate, is_tied
 
-    found, own = compared_with_winner(entry, trial), trial.projection
+    ratio, own = compared_with_winner(entry, trial), trial.projection
     return {
         "config": dict(trial.values),
         "status": trial.status,
@@ -420,7 +420,7 @@ def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
         "predicted_interval": [own["low"], own["high"]] if own else None,
         "less_certain": own["outside"] if own else [],
         "tied": is_tied(entry, trial),
-        "ratio_interval": [found.low, found.high] if found and found.low is not None else None,
+        "ratio_interval": [ratio.low, ratio.high] if ratio and ratio.low is not None else None,
         "resources": trial.resources,
         "checks": trial.checks,
         "conditions": trial.conditions,

@@ -42,7 +42,7 @@ def write(report: Report) -> str:
 
 def _run(report: Report) -> dict[str, Any]:
     findings = [*report.findings, *(entry.finding for entry in report.suppressed)]
-    known = {**report.rules, **{kind: Rule(meaning) for kind, meaning in KINDS.items()}}
+    rules_by_kind = {**report.rules, **{kind: Rule(meaning) for kind, meaning in KINDS.items()}}
     rules = list(dict.fromkeys(finding.kind for finding in findings))
     results = [_result(finding, rules, report.root) for finding in report.findings]
     for entry in report.suppressed:
@@ -52,7 +52,7 @@ def _run(report: Report) -> dict[str, Any]:
             "driver": {
                 "name": "ttools",
                 "version": installed_version("ttools-core") or "0",
-                "rules": [_rule(kind, findings, known) for kind in rules],
+                "rules": [_rule(kind, findings, rules_by_kind) for kind in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -65,7 +65,7 @@ def _run(report: Report) -> dict[str, Any]:
     }
 
 
-def _rule(kind: str, findings: list[Finding], known: Mapping[str, Rule]) -> dict[str, Any]:
+def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule]) -> dict[str, Any]:
     """Return a rule.
 
     A `helpUri` must be absolute, and the documentation has no public address. The rule therefore
@@ -73,7 +73,7 @@ def _rule(kind: str, findings: list[Finding], known: Mapping[str, Rule]) -> dict
     a folder whose address the log leaves open.
     """
     first = next(finding for finding in findings if finding.kind == kind)
-    rule = known.get(kind) or Rule(first.message)
+    rule = rules_by_kind.get(kind) or Rule(first.message)
     sentence = {"text": rule.meaning}
     page = f"docs/{rule.page}"
     parts = [

@@ -205,11 +205,11 @@ def _change(
         return change
     if min(map(min, (*base, *new))) <= 0:  # the clock is too coarse for this kernel
         return replace(change, verdict="inconclusive")
-    found = difference(base, new, threshold, comparisons=comparisons, factor=factor)
+    measured = difference(base, new, threshold, comparisons=comparisons, factor=factor)
     return replace(
         change,
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        verdict=found.verdict or "too few launches",
+        ratio=measured.ratio,
+        low=measured.low,
+        high=measured.high,
+        verdict=measured.verdict or "too few launches",
     )

@@ -298,8 +298,8 @@ def speedup_within(reference: Duration | None, time: Duration | None) -> tuple[f
     """Return the interval of a speed-up; None if a time is missing or has too few samples."""
     if reference is None or time is None or min(*reference.samples, *time.samples, 1.0) <= 0:
         return None
-    found = difference([time.samples], [reference.samples], 0.0)
-    return None if found.low is None or found.high is None else (found.low, found.high)
+    change = difference([time.samples], [reference.samples], 0.0)
+    return None if change.low is None or change.high is None else (change.low, change.high)
 
 
 def shown_value(value: Any) -> Any:

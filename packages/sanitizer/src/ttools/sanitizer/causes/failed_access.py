@@ -72,12 +72,12 @@ def accesses_at(checked: CheckedLaunch, location: SourceLocation | None) -> Sequ
 
 
 def _accesses(module: Module) -> dict[tuple[str, int, int], list[Operation]]:
-    found: dict[tuple[str, int, int], list[Operation]] = {}
+    accesses: dict[tuple[str, int, int], list[Operation]] = {}
     for op in module.kernel.walk():
         position = position_of(op.location)
         if position is not None and is_access(op):
-            found.setdefault(position, []).append(op)
-    return found
+            accesses.setdefault(position, []).append(op)
+    return accesses
 
 
 def scalars_of(checked: CheckedLaunch) -> dict[int, int]:
@@ -276,17 +276,17 @@ class _Tile:
         Returns:
             The conditions, each with the least excess of a lane outside.
         """
-        found = []
+        conditions = []
         for part in self.conjuncts:
             excess = part.excess(self.values)
             moved = None if excess is None else part.moved(excess)
             threshold = None if moved is None else self._threshold(moved, outside, rows)
             if threshold is not None:
-                found.append((part, threshold))
-        if len(found) > 1 and atoms:
-            related = [(part, t) for part, t in found if self._atoms(part) & atoms]
-            found = related or found
-        return found
+                conditions.append((part, threshold))
+        if len(conditions) > 1 and atoms:
+            related = [(part, t) for part, t in conditions if self._atoms(part) & atoms]
+            conditions = related or conditions
+        return conditions
 
     def _atoms(self, part: Conjunct) -> set[Atom]:
         """Return the unknowns that a condition compares, in coordinates of the access."""

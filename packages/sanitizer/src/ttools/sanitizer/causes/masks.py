@@ -56,10 +56,10 @@ class Conjunct:
         for view in self.views:
             op = view.defining_op
             assert op is not None
-            seen = viewed(array, lanes_of(view)[0], op.operands[0], view)
-            if seen is None:
+            lanes = viewed(array, lanes_of(view)[0], op.operands[0], view)
+            if lanes is None:
                 return None
-            array = seen
+            array = lanes
         return array
 
 

@@ -31,7 +31,7 @@ def projected_text(trial: Trial, *, star: bool = True) -> str:
 
 def ratio_interval_text(entry: TuningEntry, trial: Trial) -> str:
     """Return the interval of the ratio of a configuration's time to the winner's."""
-    found = compared_with_winner(entry, trial)
-    if found is None or found.low is None or found.high is None:
+    ratio = compared_with_winner(entry, trial)
+    if ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    return f"{found.low:.2f} to {found.high:.2f}"
+    return f"{ratio.low:.2f} to {ratio.high:.2f}"

@@ -81,8 +81,8 @@ def is_tied(entry: TuningEntry, trial: Trial) -> bool:
         return False
     if cost <= own * (1 + TIE):
         return True
-    found = compared_with_winner(entry, trial)
-    return found is not None and found.verdict not in (None, "slower")
+    ratio = compared_with_winner(entry, trial)
+    return ratio is not None and ratio.verdict not in (None, "slower")
 
 
 def _rivals(entry: TuningEntry, best: Trial) -> list[Trial]:
@@ -118,8 +118,8 @@ def reason(entry: TuningEntry) -> str:
     if among is not rivals:
         by = f"timed alternately with {counted(len(among), 'other')} close to it"
     nearest = next(t for t in entry.trials if t.key == min(among, key=lambda key: among[key]))
-    found = compared_with_winner(entry, nearest)
-    doubt = " (too few samples for an interval)" if found and found.verdict is None else ""
+    ratio = compared_with_winner(entry, nearest)
+    doubt = " (too few samples for an interval)" if ratio and ratio.verdict is None else ""
     return f"the fastest, {by}: the next one takes {among[nearest.key] / own - 1:.1%} longer{doubt}"
 
 
