@@ -25,7 +25,9 @@ PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if blocks(p)]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    # Files in /tmp may belong to another user.
+    code = "\n".join(blocks(page)).replace("/tmp/", f"{tmp_path}/")
     script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(page)), "utf-8")
+    script.write_text(code, "utf-8")
     result = PYTHON.run([str(script)], cwd=ROOT, env={**os.environ, "TTOOLS_QUIET": "1"})
     assert result.returncode == 0, result.stderr

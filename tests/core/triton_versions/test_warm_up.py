@@ -33,11 +33,14 @@ def test_a_hash_is_taken_from_a_process_with_the_same_triton_only(
 
 
 def test_another_process_has_the_same_hash() -> None:
-    code = "from ttools.core import triton_versions as t; print(t.hash_triton(), t.triton_file())"
+    code = (
+        "from ttools.core import triton_versions as t\n"
+        "print(t.hash_triton(), t.triton_file(), sep='\\n')"
+    )
     completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert completed.stdout.split() == [
+    assert completed.stdout.splitlines() == [
         triton_versions.hash_triton(),
         triton_versions.triton_file(),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 
 import pytest
@@ -16,6 +17,8 @@ from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.pointer_tables import pointees_of
 from ttools.tuner.workers.serialized_launch import deserialize, serialize
+
+_MAP_32BIT = 0x40
 
 
 @triton.jit
@@ -52,6 +55,18 @@ def test_tables_may_contain_tables_and_arguments() -> None:
     strided = torch.tensor([[1, out.data_ptr()]])[:, 1]
     (address,) = pointees_of({"strided": strided}).addresses
     assert address.at == 8
+
+
+def test_tensors_may_lie_in_the_lowest_gigabytes() -> None:
+    """Python programs that are not position-independent, as Debian's, have their heap there."""
+    low = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_32BIT)
+    out = torch.frombuffer(low, dtype=torch.float32)
+    assert out.data_ptr() < 1 << 32
+    table = torch.tensor([3, out.data_ptr() + 8])
+    pointees = pointees_of({"table": table})
+    assert pointees.is_known
+    assert [(word.at, word.offset) for word in pointees.addresses] == [(8, 8)]
+    assert pointees_of({"address": out.data_ptr()}).stray == ["address"]
 
 
 def test_unknown_addresses_are_reported() -> None:

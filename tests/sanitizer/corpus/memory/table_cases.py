@@ -64,7 +64,7 @@ def table_has_an_empty_slot(fixed: bool) -> None:
 
 
 @triton.jit
-def from_number(address, o_ptr, n, B: tl.constexpr):
+def from_number(address: tl.int64, o_ptr, n, B: tl.constexpr):
     x = address.to(tl.pointer_type(tl.float32))
     i = tl.arange(0, B)
     tl.store(o_ptr + i, tl.load(x + i, mask=i < n, other=0.0))  # BUG: oob_load

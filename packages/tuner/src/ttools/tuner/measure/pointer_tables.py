@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
-#: Tensors have no lower addresses; smaller integers are sizes, strides and indices.
-_LEAST_ADDRESS = 1 << 32
+#: Linux maps no memory below this address, so smaller integers are not looked up.
+_LEAST_ADDRESS = 1 << 16
+#: Integers from here on in a table are addresses, unless some tensor lies lower. That happens if
+#: Python is not position-independent, as in Debian: its heap follows the program.
+_USUAL_LEAST_ADDRESS = 1 << 32
 _WORD = 8
 
 
@@ -97,7 +100,7 @@ def _follow(
     flat = words.ravel()
     missing = False
     before = len(pointees.addresses)
-    for index in np.flatnonzero(flat >= _LEAST_ADDRESS).tolist():
+    for index in np.flatnonzero(flat >= alive.lowest).tolist():
         # torch's `unravel_index` would import sympy, which takes two seconds.
         indices = [int(n) for n in np.unravel_index(index, words.shape)]
         word = sum(n * stride for n, stride in zip(indices, table.stride(), strict=True))
@@ -133,6 +136,8 @@ class _LiveStorages:
                 largest[start] = (start + size, covered, tensor)
         self._starts = sorted(largest)
         self._largest = largest
+        #: Smaller integers are sizes, strides and indices.
+        self.lowest = min([_USUAL_LEAST_ADDRESS, *self._starts[:1]])
 
     def at(self, address: int) -> Any | None:
         """Return a tensor whose storage contains the address, or None."""
