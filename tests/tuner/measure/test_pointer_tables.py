@@ -69,6 +69,12 @@ def test_tensors_may_lie_in_the_lowest_gigabytes() -> None:
     assert pointees_of({"address": out.data_ptr()}).stray == ["address"]
 
 
+def test_tensors_without_memory_are_at_no_address() -> None:
+    meta = torch.empty(1 << 20, device="meta")
+    assert meta.untyped_storage().nbytes() == 4 << 20
+    assert not pointees_of({"indices": torch.arange(1 << 19), "n": 1 << 18}).addresses
+
+
 def test_unknown_addresses_are_reported() -> None:
     out = torch.zeros(8)
     half = torch.tensor([out.data_ptr(), 1 << 46])

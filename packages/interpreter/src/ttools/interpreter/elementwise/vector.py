@@ -201,12 +201,19 @@ class Vector:
     def cast(self, opcode: str, scalar: str) -> Vector:
         """Emit a cast (`zext`, `fptosi`, …), unless the vector already has the type.
 
+        LLVM must not combine the conversion of an integer with later casts of the result. It
+        removes a rounding to f16 if the integer has at most 11 significant bits, and overlooks that
+        an integer such as `x << 22` can exceed the largest f16 (InstCombine, LLVM 22).
+
         Args:
             scalar: The LLVM type of an element of the result.
         """
         if scalar == self.scalar:
             return self
-        return Vector(self.lanes, self.lanes.builder.cast(opcode, self.text, scalar))
+        result = Vector(self.lanes, self.lanes.builder.cast(opcode, self.text, scalar))
+        if opcode in ("sitofp", "uitofp") and BITS[self.scalar] > 16:
+            return self.lanes.intrinsic("arithmetic.fence", result)
+        return result
 
     def as_int(self) -> Vector:
         """Return the bits as an integer of the same size."""

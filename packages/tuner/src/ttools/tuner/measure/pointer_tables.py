@@ -132,6 +132,8 @@ class _LiveStorages:
             except (RuntimeError, NotImplementedError):
                 continue  # no memory, as a fake or sparse tensor
             covered = tensor.numel() * tensor.element_size()
+            if start < _LEAST_ADDRESS:
+                continue  # a meta tensor, which has no memory but a size
             if size and (start not in largest or covered > largest[start][1]):
                 largest[start] = (start + size, covered, tensor)
         self._starts = sorted(largest)
