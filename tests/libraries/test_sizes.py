@@ -59,7 +59,7 @@ def test_a_script_is_proved_and_counterexamples_are_searched(tmp_path: Path) -> 
     options = sizes.SizesOptions(checkout=tmp_path, attacks=24)
     broken, script = sizes.run("tritonbench", options)
     assert (broken[0]["script"], broken[0]["ended"], broken[1:]) == ("broken", "status 1", [])
-    assert [row["verdict"] for row in script[1:]] == ["proved", "promised", "fails", "own size"]
+    assert [row["verdict"] for row in script[1:]] == ["proved", "assumed", "fails", "single size"]
     for row in script[1:3]:
         assert row["attack"]["made"] + row["attack"]["computed"] >= 24
         assert row["attack"]["refuted"] == []

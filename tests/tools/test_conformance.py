@@ -238,7 +238,7 @@ def test_the_page_keeps_the_text_around_the_tables(whole_run):
 def test_one_function_that_passes(checkout):
     result = run("--checkout", checkout, "--only", "test_passes_after_a_crash", "--timeout", 60)
     assert result.returncode == 0, result.stderr + result.stdout
-    assert "Cases passing: 1 of 1" in result.stdout
+    assert "Evaluated cases that pass: 1 of 1" in result.stdout
 
 
 def test_a_folder_other_than_a_checkout(tmp_path):

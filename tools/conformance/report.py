@@ -68,17 +68,16 @@ class Report:
     def summary(self) -> list[str]:
         """Return a summary of the run in sentences."""
         counts = Counter(outcome.status for outcome in self.outcomes)
-        judged = len(self.outcomes) - counts["excluded"]
+        evaluated = len(self.outcomes) - counts["excluded"]
         functions = [function for function in self.functions if not function.excluded]
         passing = sum(function.passes for function in functions)
         total = sum(function.cases for function in self.functions)
         others = ", ".join(f"{status} {counts[status]:,}" for status in STATUSES[1:])
-        unjudged = len(self.functions) - len(functions)
         minutes = f"{self.seconds / 60:.1f} minutes, {self.cpu_seconds / 60:.1f} of CPU time"
         lines = [
-            f"Functions with every judged case passing: {_share(passing, len(functions))}.",
-            f"Functions of which no case can be judged: {unjudged}.",
-            f"Cases passing: {_share(counts['pass'], judged)} of those judged; {others}.",
+            f"Functions whose evaluated cases all pass: {_share(passing, len(functions))}.",
+            f"Functions without an evaluated case: {len(self.functions) - len(functions)}.",
+            f"Evaluated cases that pass: {_share(counts['pass'], evaluated)}; {others}.",
             f"Run: {len(self.outcomes):,} of {total:,} cases in {minutes}.",
         ]
         if self.not_imported:

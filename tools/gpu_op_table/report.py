@@ -45,8 +45,9 @@ class Report:
             f"{len(self.outcomes):,} rows, {elements:,} results, in {self.seconds:.0f} s.",
             f"Equal in every bit: {counts['equal']:,} rows.",
             f"Different within the row's bound: {counts['within']:,} rows.",
-            f"Beyond it for a known reason: {counts['known']:,} rows.",
-            f"Beyond it otherwise: {counts['outside']:,} rows; no result: {counts['error']:,}.",
+            f"Beyond the bound for a known reason: {counts['known']:,} rows.",
+            f"Beyond the bound for an unknown reason: {counts['outside']:,} rows.",
+            f"Without a result: {counts['error']:,} rows.",
         ]
 
 

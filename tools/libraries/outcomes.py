@@ -10,8 +10,8 @@ from tools.harness import markdown
 
 #: pass; finding: the test passes, but a check reports an error; wrong: the result differs from
 #: torch's; unsupported: ttools does not support it; failed: any other error, a crash or a timeout;
-#: refused: the library or Triton's front end rejects it, on any machine.
-VERDICTS = ("pass", "finding", "wrong", "unsupported", "failed", "refused")
+#: skipped: the test skips itself, or the library or Triton's front end rejects it on any machine.
+VERDICTS = ("pass", "finding", "wrong", "unsupported", "failed", "skipped")
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def explain(error: BaseException) -> tuple[str, str]:
             return "unsupported", first_line(str(cause))
     innermost = chain[-1]
     if isinstance(innermost, CompilationError):
-        return "refused", first_line(f"Triton: {innermost.error_message}")
+        return "skipped", first_line(f"Triton: {innermost.error_message}")
     if any(isinstance(cause, CompilationError) for cause in chain):
-        return "refused", first_line(f"Triton: {type(innermost).__name__}: {innermost}")
+        return "skipped", first_line(f"Triton: {type(innermost).__name__}: {innermost}")
     return "failed", first_line(f"{type(error).__name__}: {error}")
 
 

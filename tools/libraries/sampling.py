@@ -143,7 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if reason is None:
             functions[_case(item).removesuffix(item.name) + _function(item)].append(item)
         else:
-            _write_outcome(_case(item), "refused", reason)
+            _write_outcome(_case(item), "skipped", reason)
     kept = [item for cases in functions.values() for item in _chosen(cases, chosen)]
     for item in kept:
         reduce_parameters(_parameters(item), chosen.at_most)
@@ -196,7 +196,7 @@ def pytest_make_collect_report(
         _write_outcome(f"{collector.path.resolve()}::(import)", "failed", reason)
     elif report.skipped:
         reason = first_line(str(report.longrepr))
-        _write_outcome(f"{collector.path.resolve()}::(file)", "refused", reason)
+        _write_outcome(f"{collector.path.resolve()}::(file)", "skipped", reason)
     return report
 
 
@@ -249,9 +249,9 @@ def _verdict(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[st
         return "pass", ""
     error = call.excinfo.value if call.excinfo is not None else None
     if hasattr(report, "wasxfail"):
-        return "refused", first_line(f"expected to fail: {report.wasxfail or 'no reason given'}")
+        return "skipped", first_line(f"expected to fail: {report.wasxfail or 'no reason given'}")
     if report.skipped:
-        return "refused", first_line(f"the test skips itself: {getattr(error, 'msg', error)}")
+        return "skipped", first_line(f"the test skips itself: {getattr(error, 'msg', error)}")
     if error is None:
         return "failed", first_line(str(report.longrepr))
     verdict, reason = explain(error)

@@ -27,8 +27,8 @@ from tools.libraries.suites import SUITES, Suite
 FOLDERS = {"tritonbench": "data/TritonBench_G_v1"}
 #: Libraries whose scripts are the test files of one or more suites.
 TESTS = {"liger": ("liger", "liger-new"), "fla": ("fla",)}
-#: `own size`: the launch has no size that can vary, so the proof covers this launch only.
-VERDICTS = ("proved", "promised", "own size", "fails", "not proved")
+#: `single size`: the launch has no size that can vary, so the proof covers this launch only.
+VERDICTS = ("proved", "assumed", "single size", "fails", "not proved")
 _FORMS = {
     r"is not shown to be one of": "an element is not shown to be in its tensor",
     r"is not shown to be between": "an integer is not shown to stay in its type",
@@ -53,8 +53,8 @@ class SizesOptions:
         seconds: Time limit for the proof of a launch.
         patience: Seconds for a script and its proofs, after which the process is killed.
         memory: Bytes that the tensors of a launch may take, which limits the sizes.
-        attacks: Number of launches at random sizes that attack each proof.
-        attack_seconds: Time limit for the attack on each proof.
+            attacks: Number of launches at random sizes that try to refute each proof.
+        attack_seconds: Time limit in seconds for the attempts to refute a proof.
     """
 
     checkout: Path
@@ -159,7 +159,15 @@ def reason_form(reason: str) -> str:
 
 def table(results: Mapping[str, Sequence[Sequence[Row]]]) -> str:
     """Return a table of the verdicts for the launches of each library."""
-    header = ("library", "scripts", "with launches", "launches", *VERDICTS, "CPU time", "attacks")
+    header = (
+        "library",
+        "scripts",
+        "with launches",
+        "launches",
+        *VERDICTS,
+        "CPU time",
+        "refutation attempts",
+    )
     lines = []
     for library, of_scripts in results.items():
         rows = [row for script in of_scripts for row in script[1:]]

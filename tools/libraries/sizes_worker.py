@@ -90,7 +90,7 @@ def check(template: Template, seconds: float) -> Checked:
     """Prove a launch, with assumptions about integer tensors if necessary."""
     if not template.sizes:
         own = Analysis(template.run, {}, seconds).analyse()
-        verdict = "own size" if own.verdict == "proved" else own.verdict
+        verdict = "single size" if own.verdict == "proved" else own.verdict
         return Checked(template, own, {}, verdict)
     taken, result = check_launch(template, {}, seconds, {})
     if result.verdict != "not proved":
@@ -101,14 +101,14 @@ def check(template: Template, seconds: float) -> Checked:
         taken, other = check_launch(template, above, seconds, {})
         if other.verdict == "proved":
             other.assumptions.append("all sizes are at least 2")
-            return Checked(taken, other, {}, "promised", low=2)
+            return Checked(taken, other, {}, "assumed", low=2)
     for promised in promises(template, result):
         taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict != "proved" and are_apart_only(other):
             promised = {name: (*bounds, "distinct") for name, bounds in promised.items()}
             taken, other = check_launch(template, {}, seconds, promised)
         if other.verdict == "proved":
-            return Checked(taken, other, promised, "promised")
+            return Checked(taken, other, promised, "assumed")
     return Checked(template, result, {}, result.verdict)
 
 
@@ -196,7 +196,7 @@ def main() -> None:
             data = row(checked)
             data["cpu"] = round(time.process_time() - begin, 2)
             attack = Attack(checked.template, checked.promised, options.seed, checked.low)
-            if checked.verdict in ("proved", "promised") and options.attacks:
+            if checked.verdict in ("proved", "assumed") and options.attacks:
                 data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
             write(data)
 
