@@ -19,7 +19,7 @@ Call = Callable[[], Tensors]
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of a workload for slow sides; see `Workload.parts`."""
+    """A part of a workload, for implementations too slow to run all of it; see `Workload.parts`."""
 
     inputs: Callable[[], Tensors]
     factor: int

@@ -126,7 +126,7 @@ def _compare(group: Group, reference: Reference, folder: Path) -> list[Outcome]:
     return list(_outcomes_of(group, inputs, actual, expected))
 
 
-#: Programs that run if an engine is slow; elements of the other programs stay unchanged.
+#: The only programs that run on a slow engine; output elements of all other programs are unchanged.
 _SAMPLE = "0,last,random:6"
 
 

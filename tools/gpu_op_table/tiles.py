@@ -19,7 +19,8 @@ _TILE = (16, 128)
 _WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
 _ORDER = "sums are added in another order"
 _NARROW = "a GPU adds in another order, and rounds every sum to the type"
-#: Error bound of sums of 128 fractions of both signs: 8 roundings of partial sums below 16.
+#: Error bound for a sum of 128 values in (-1, 1): 8 roundings of partial sums smaller than 16 in
+#: magnitude.
 _CANCELLING = {"f64": 2.0**-46, "f32": 2.0**-17, "f16": 2.0**-4, "bf16": 0.5}
 
 

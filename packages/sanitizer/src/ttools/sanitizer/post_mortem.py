@@ -48,7 +48,7 @@ class PostMortem:
     def before(
         self, launch: KernelLaunch, memory: UninitialisedMemory, book: AddressBook
     ) -> SavedMemory | None:
-        """Save the memory that a launch may write; None if a finding was debugged already."""
+        """Save the memory that a launch may write; return None if a finding has been debugged."""
         if self.done:
             return None
         state = SavedMemory(launch.values, memory)
@@ -57,11 +57,11 @@ class PostMortem:
         return state
 
     def look(self, checked: CheckedLaunch, before: SavedMemory | None) -> None:
-        """Debug the first finding of a launch that counts.
+        """Start the debugger at a launch's first finding that is severe enough and not suppressed.
 
         Args:
             checked: The launch, which has ended.
-            before: Memory before the launch, from `before`.
+            before: A snapshot of memory before the launch, as returned by `before()`.
 
         Raises:
             SystemExit: The user left the debugger.

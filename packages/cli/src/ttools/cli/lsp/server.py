@@ -355,7 +355,7 @@ class Server(LanguageServer):
             self.publish()
 
     async def start(self, command: str, words: Sequence[str]) -> str:
-        """Run `sanitize` or `profile`, cancelling an earlier equal run.
+        """Run `sanitize` or `profile`, cancelling any identical run that is still in progress.
 
         Returns:
             A sentence about the outcome.

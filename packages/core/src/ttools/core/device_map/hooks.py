@@ -215,7 +215,11 @@ class _Symbol(ctypes.Structure):
 
 
 def _entries(table: int) -> int | None:
-    """Return the number of functions in a virtual table, from the size of its symbol, if any."""
+    """Return the number of functions in a vtable, computed from the size of its symbol.
+
+    Returns:
+        The number, or None if the vtable has no symbol.
+    """
     lookup = getattr(ctypes.CDLL(None), "dladdr1", None)
     if lookup is None:  # only GNU's C library has it
         return None

@@ -264,10 +264,10 @@ def answer_of(worker: Worker, request: Any) -> Any:
 
 
 def exit_text(code: int | None) -> str:
-    """Return a phrase for an exit code, such as "was ended by SIGSEGV (Segmentation fault)".
+    """Return a description of an exit code, with the name of a signal if one killed the process.
 
     Args:
-        code: The exit status, or the negative number of a signal; None if it is not known.
+        code: The exit status, or a negated signal number; None if unknown.
     """
     if code is None:
         return "has ended"
@@ -442,11 +442,12 @@ def serve_and_leave(
     """Turn this process into a worker; never returns.
 
     Args:
-        serve: Answers the requests, see `fork_worker`.
+        serve: Answers the requests (see `fork_worker`).
         connection: The connection to the process that sends requests.
         parent: Process id of the parent.
-        folder: The working directory; None to keep the present one.
-        errors: A descriptor that receives standard error; None to follow the limits.
+        folder: The working directory; None to keep the current one.
+        errors: File descriptor to which standard error is redirected; if None, `limits.errors`
+            decides.
     """
     status = 1
     try:

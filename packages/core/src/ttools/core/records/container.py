@@ -103,7 +103,7 @@ class Parts:
             size: The required number of bytes.
 
         Raises:
-            UsageError: The part is missing, damaged or has another size.
+            UsageError: The part is missing or damaged, or has a different size.
         """
         data = self._read(part, size + _LARGEST_HEADER)
         stream = io.BytesIO(data)

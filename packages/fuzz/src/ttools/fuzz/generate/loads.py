@@ -224,7 +224,10 @@ def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffe
 
 
 def descriptor(context: Context) -> None:
-    """Add an access to a block of a matrix by tensor descriptor, which may cross the edge."""
+    """Add an access to a block of a matrix through a tensor descriptor.
+
+    The block may extend past the edge of the matrix.
+    """
     if len(context.buffers) > 14:
         return
     element = context.element(arithmetic=True)

@@ -71,10 +71,10 @@ def _difference(name: str, old: Any, new: Any) -> str | None:
 
 
 def refuse_return() -> None:
-    """Refuse a `return` inside a loop.
+    """Reject a `return` inside a loop.
 
     Raises:
-        CompilationError: The function is called.
+        CompilationError: Always.
     """
     raise compilation_error(
         frames.location(),

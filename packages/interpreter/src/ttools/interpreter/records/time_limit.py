@@ -1,7 +1,8 @@
-"""A time limit for launches that are made from files.
+"""A time limit for launches that are loaded from files.
 
 A file may be untrusted input: the grid may be huge, and loops may never end, without the user's
-intention. Therefore a launch from a file has a time limit by default, unlike a launch of a script.
+intention. Therefore, a launch loaded from a file has a time limit by default, unlike a launch of a
+script.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from ttools.core.errors import KernelError
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.launching import make_launch
 
-#: Default time limit in seconds for the launch of a file; `sanitize` has the same default.
+#: Default time limit in seconds for a launch loaded from a file; `sanitize` has the same default.
 DEFAULT_TIMEOUT = 600.0
 
 

@@ -63,7 +63,7 @@ class Arena:
         self.size = size
 
 
-#: The text of a number of threads; larger numbers are refused.
+#: Pattern of a valid number of threads; numbers with more digits are rejected.
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1

@@ -197,7 +197,7 @@ class _Tile:
         return dimensions if is_whole else None
 
     def number(self, atom: Any) -> NDArray[np.int64] | None:
-        """Return the value of an unknown of the address, by program and lane."""
+        """Return the value of a variable in the symbolic address, for each program and lane."""
         kind, *rest = atom
         if kind == "program":
             ids = _coordinates(self.checked, self.programs)[:, rest[0]]

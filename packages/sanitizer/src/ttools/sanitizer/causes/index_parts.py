@@ -37,7 +37,8 @@ def parts_of(address: Value) -> Iterator[Part]:
     """Yield the integers that a value is computed from; loads are yielded, but not followed."""
     axes: Axes = tuple(range(len(shape_of(address.type))))
     queue: list[tuple[Value, Axes, Operation | None]] = [(address, axes, None)]
-    visited = {(address, axes)}  # equal ranges along two axes are one value
+    # The same value may be used with different axes, for example a range along two axes of a tile.
+    visited = {(address, axes)}
     for value, axes, user in queue:  # the loop appends to the queue
         if isinstance(element_type(value.type), IntegerType):
             name, used = named(value), None

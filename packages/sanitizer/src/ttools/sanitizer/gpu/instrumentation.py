@@ -73,7 +73,7 @@ MODES: Mapping[str, TritonTool] = {
             (),
             (
                 ("TRITON_ENABLE_ASAN", "1"),
-                # The instrumented code needs GPUs that retry page faults, which is off by default.
+                # The instrumented code needs page-fault retry (XNACK), which is off by default.
                 ("HSA_XNACK", "1"),
                 # Buffer instructions drop accesses beyond their end without an error.
                 ("AMDGCN_USE_BUFFER_OPS", "0"),

@@ -33,7 +33,8 @@ class GpuTool:
 
     Attributes:
         name: Value of the option `--tool`.
-        check: Check of ttools that the tool makes; its findings have kinds of this check.
+        check: The ttools check that corresponds to the tool; the tool's findings are reported as
+            findings of this check.
         options: Options in addition to those of all tools.
     """
 

@@ -39,7 +39,7 @@ class ArgumentShadows:
         launch: The launch that is about to run.
         regions: The memory of each parameter.
         memory: The record of bytes that were never written.
-        book: The addresses that the run has seen.
+        book: The addresses that occurred so far in this run.
         reads: The parameters through which the kernel may read memory.
         follows_addresses: If True, the kernel accesses memory by pointers that it loads or
             computes.
@@ -48,7 +48,8 @@ class ArgumentShadows:
         sources: Parameters whose storages have unwritten bytes that the kernel may read.
         tracked: `sources`, and the parameters whose storages may receive copies of such bytes; the
             kernel keeps the shadows of all of them.
-        by_address: True if the kernel may reach further such storages.
+        by_address: True if the kernel may also access storages with unwritten bytes through
+            pointers that are not parameters.
     """
 
     def __init__(

@@ -124,7 +124,9 @@ class ExactIntegers:
                 yield from ((value, before) for before in _origins(op, key, lookup.state(value)))
 
     def _before(self, value: Value, key: Key, lookup: Lookup) -> list[Wrapped]:
-        """Return the culprits up to `key` in an offset that has several, else an empty list."""
+        """Return the operations of an offset that may overflow, up to `key`; empty if there is only
+        one.
+        """
         state = reaching_address(lookup.state(value))
         if key not in state or len(state) == 1:
             return []

@@ -1,9 +1,9 @@
 """The pass behind `initcheck`: checks where undefined lanes of a value matter.
 
 A lane computed from an undefined lane is undefined until an operation discards it (see
-`undefined_lanes`); it is a defect if it determines a branch, an address, a mask, an assertion or a
-stored value. Values that cannot be undefined get no code: implications between masks are found
-here, not at run time.
+`undefined_lanes`). Using such a lane is a defect if it determines a branch, an address, a mask, an
+assertion or a stored value. No checks are emitted for values that are proved to be defined: the
+pass determines at compile time whether one mask implies another.
 
 Storages with undefined bytes are *tracked*: for each such parameter the kernel gets hidden
 parameters (`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the

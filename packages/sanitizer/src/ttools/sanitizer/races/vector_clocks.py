@@ -115,10 +115,10 @@ class Replay:
         self._look_back(locations, read_moments)
 
     def _look_back(self, locations: Ints, read_moments: Mapping[int, int]) -> None:
-        """Let the polls in `read_moments` read a copy of what their location had published earlier.
+        """Make each poll in `read_moments` acquire an earlier state of its location's clock.
 
-        The last release up to the moment that a poll is mapped to copies the clock of the location
-        to a new row, and the poll acquires that row.
+        `read_moments` maps each poll to a moment. The last release at or before that moment saves
+        the location's clock in a new row, and the poll acquires that row.
         """
         moments = np.array([m for m in read_moments if self._steps[m, native.READS] >= 0], np.int64)
         if len(moments) == 0:

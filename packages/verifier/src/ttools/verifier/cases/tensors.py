@@ -109,7 +109,8 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
         is_new: If True, the tensor has not been used yet, so its version is not incremented.
     """
     if image.data and (is_new or storage_bytes(tensor) != image.data):
-        # A torch operator increments the version of the tensor, as in-place operators do.
+        # Use a torch operator: like any in-place operator, it increments the tensor's version
+        # counter.
         if not is_new:
             tensor.detach().zero_()
         source = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)

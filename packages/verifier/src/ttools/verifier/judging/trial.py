@@ -108,7 +108,8 @@ class Trials:
         self.wants_plans = False
         #: Bytes of results by process and call; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
-        #: Processes that were called, and structures of the plans of first calls, by their layout.
+        #: IDs of the worker processes that have been called, and the structure of the first call's
+        #: plan for each layout of arguments.
         self._called_pids: set[int] = set()
         self._structures: dict[str, bytes] = {}
 
@@ -334,7 +335,7 @@ class Trials:
         if answer.get("too_large"):
             trial.problems.append(Mismatch("exception", answer["too_large"]))
         if any(finding["kind"] == "timeout" for finding in answer["findings"]):
-            # The results of a launch that was ended are not compared.
+            # The results of a launch that was stopped early are not compared.
             trial.is_endless = True
             return trial
         not_checked = [e["message"] for e in answer["findings"] if e["kind"] == "not_checked"]

@@ -23,11 +23,11 @@ _COMPOSED = frozenset(("_log_softmax", "logsumexp"))
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Disturbs the f64 results of operators while it is active, except those that move elements.
+    """Perturbs the f64 results of all operators that do not only move elements, while it is active.
 
     Args:
-        step: Largest relative disturbance of a result.
-        generator: Generator of the random disturbances.
+        step: Maximum relative perturbation of a result.
+        generator: Random generator for the perturbations.
     """
 
     @classmethod

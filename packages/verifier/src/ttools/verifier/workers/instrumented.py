@@ -28,9 +28,9 @@ from ttools.ir.dialects.traits import (
     VIEW,
 )
 
-#: Indices of the header's words of 8 bytes: first program that is logged, most programs that are
-#: logged, programs of the launch, and number of the module that ran. A counter for each logged
-#: program follows.
+#: Indices of the 8-byte words of the header: the first program to log, the maximum number of
+#: programs to log, the number of programs in the launch, and the ID of the module that ran. One
+#: counter per logged program follows.
 FIRST, MOST, PROGRAMS, MODULE, COUNTERS = range(5)
 #: Alignment of entries and values in bytes; an entry begins with the number of its block.
 ALIGNED = 16

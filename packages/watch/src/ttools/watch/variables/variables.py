@@ -206,8 +206,9 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
     for index, value in enumerate(op.results):
         if not is_plain(value) or value.location is None:
             continue
-        # All results have the location of the operation, whose name belongs to the result that is
-        # used. `tl.argmax`, for example, reduces values and indices, and returns only the indices.
+        # All results share the location of the operation. The variable name in that location
+        # belongs to the result that is used: `tl.argmax`, for example, reduces values and indices
+        # but returns only the indices.
         if is_ambiguous and not value.uses:
             continue
         chain = chain_of(value.location)

@@ -31,8 +31,8 @@ class Constraints:
     Attributes:
         outputs: Size of each output register in bits.
         inputs: Size of each input register in bits.
-        tied: For each input that shares its register with an output, the number of the output, by
-            the number of the input.
+        tied: Maps the index of each input that shares a register with an output to the index of
+            that output.
     """
 
     outputs: tuple[int, ...]
@@ -102,7 +102,7 @@ def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
 
 
 def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vector:
-    """Return the elements of a result, from the registers that contain them.
+    """Unpack the elements of a result from the registers that contain them.
 
     Args:
         registers: The registers, with one lane per instance.

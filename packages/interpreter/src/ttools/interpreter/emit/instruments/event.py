@@ -196,10 +196,11 @@ def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int
 
 
 def is_unsigned(value: Value) -> bool:
-    """Return whether the uses of an integer treat it as unsigned; MLIR's types have no sign.
+    """Return whether the uses of an integer treat it as unsigned; MLIR's integers are signless.
 
-    At least one use must treat the value as unsigned, and none as signed. The latter is required
-    because zero extension also widens signed numbers that are not negative.
+    At least one use must treat the value as unsigned, and no use may treat it as signed. Zero
+    extension alone proves nothing, because it is also applied to signed values that are known to be
+    non-negative.
     """
     signs = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
     return "unsigned" in signs and "signed" not in signs

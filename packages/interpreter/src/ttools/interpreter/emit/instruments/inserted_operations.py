@@ -1,4 +1,4 @@
-"""Operations that are not Triton's, but which rewrites of the IR insert into a kernel.
+"""Operations that are not part of Triton; rewrites of the IR insert them into a kernel.
 
 `ttools.check` reports the lanes in which a condition holds, with named values. Its operands are the
 condition, an i1 scalar or tensor, and values to show. Its attributes are `check`, `kind`,

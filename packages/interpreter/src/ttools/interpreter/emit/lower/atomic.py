@@ -377,7 +377,7 @@ def bits_of(type: str) -> str:
 
 
 def pack_width(op: Operation) -> int:
-    """Return how many lanes of an atomic one compare-and-swap can change; 1 if it cannot."""
+    """Return how many lanes of an atomic a single compare-and-swap can update, at least 1."""
     pointer = op.operands[0]
     shape, element = shape_of(pointer.type), element_type(op.result.type)
     width = PACK_BYTES // SIZES[memory_type(element)]
