@@ -7,8 +7,8 @@
 The public names are imported on first use: pytest loads the plugin in this package at the start of
 each test run, and that must not import torch or Triton.
 
-PYTEST_DONT_REWRITE: tells pytest not to rewrite the assertions of this package. Where
-`ttools sanitize` runs pytest, it is already imported, and pytest would warn about it.
+PYTEST_DONT_REWRITE: tells pytest not to rewrite the assertions of this package. If
+`ttools sanitize` runs pytest, the package is already imported, and pytest would print a warning.
 """
 
 from __future__ import annotations

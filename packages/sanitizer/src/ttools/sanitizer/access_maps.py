@@ -1,4 +1,4 @@
-"""Maps of the tensors that findings concern: which programs read and wrote which elements.
+"""Maps of the tensors in findings, which show the programs that read and wrote each element.
 
 The maps are computed from the log of accesses of one launch.
 """
@@ -17,7 +17,7 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.races import Records
 
-#: Largest number of maps in a report, which bounds the size of pages.
+#: Maximum number of maps in a report; it limits the size of HTML pages.
 MAPS_KEPT = 24
 
 
@@ -28,7 +28,7 @@ def tensor_maps(
     regions: Sequence[Region],
     known: Set[str],
 ) -> Iterator[TensorMap]:
-    """Yield a map for each tensor that an error or warning of one launch concerns.
+    """Yield a map for each tensor that an error or warning of one launch refers to.
 
     Args:
         findings: Findings of the launch.

@@ -36,10 +36,11 @@ __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
 
 class Sanitization(ContextDecorator):
-    """A sanitizer run, as a context manager and as a decorator; made by `sanitize`.
+    """A sanitizer run, created by `sanitize`; can be used as a context manager and as a decorator.
 
-    It may be entered several times, and then has the findings of all of them. Kernels of processes
-    that start while it is active are checked, too; its report contains their findings so far.
+    A run may be entered several times; it then contains the findings of all of these blocks.
+    Kernels of processes that start while the run is active are checked, too; its report contains
+    their findings so far.
 
     Attributes:
         session: The run itself, with all findings before suppressions are applied.
@@ -62,7 +63,7 @@ class Sanitization(ContextDecorator):
         self._suppressions = tuple(suppressions)
         self._baseline = baseline
         self._sources()  # a file that cannot be read is an error before the run
-        # The program may go to another folder before the report is made.
+        # The program may change the current directory before the report is created.
         self._suppressions = tuple(path.absolute() for path in self._suppressions)
         self._baseline = baseline and baseline.absolute()
 
@@ -78,7 +79,7 @@ class Sanitization(ContextDecorator):
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on limits of the checks and of the results of launches that completed."""
+        """Sentences on limitations of the checks and of their results for completed launches."""
         return [*self._interpretation.warnings, *self.session.warnings]
 
     @property
@@ -163,7 +164,9 @@ class Sanitization(ContextDecorator):
         return self.session.post_mortem
 
     def _sources(self) -> list[Source]:
-        """Return new suppressions and baseline for each report, since they count their uses."""
+        """Return new suppression and baseline objects for each report, because these count their
+        matches.
+        """
         files = [SuppressionFile(path) for path in self._suppressions]
         baselines = [] if self._baseline is None else [Baseline(self._baseline)]
         return [InlineSuppressions(), *files, *baselines]
@@ -218,14 +221,14 @@ def sanitize(
 ) -> Sanitization:
     """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
-    Accesses that a check finds out of bounds are not made, so the process survives and outputs
-    are computed. No finding raises an exception; see `Sanitization.raise_for_findings`.
+    Out-of-bounds accesses are skipped, so the process does not crash and outputs are computed. No
+    finding raises an exception; see `Sanitization.raise_for_findings`.
 
     Args:
         checks: Names of checks, as a list or comma-separated; `default` and `all` are sets of them.
         only: Names of the kernels to check, or a predicate on names; by default all. Other kernels
-            run as they would without this. A predicate cannot be sent to newly started child
-            processes, so their kernels are not checked then.
+            run unchecked. A predicate cannot be sent to newly started child processes, so with a
+            predicate, kernels of these processes are not checked.
         view_bounds: Severity of accesses outside a tensor's elements but inside its storage. By
             default it is `error` for stores and atomics, and `warning` for loads.
         threads: Number of threads that run the programs of a launch; by default as many as torch
@@ -235,18 +238,18 @@ def sanitize(
             by default only the first one.
         first_config: If True, run the first configuration only. This is the default.
         poison: If True, memory that torch allocates uninitialised, and lanes that masks or padding
-            leave undefined, hold NaN, or junk if they are integers. The results of code that relies
-            on zeros then differ.
+            leave undefined, contain NaN (negative numbers for integers). Code that relies on zeros
+            then computes visibly wrong results.
         max_findings: Largest number of findings to report, most severe first. Suppressed findings
             are not counted.
         suppressions: Files of rules that suppress findings.
         baseline: File of known findings, which are suppressed.
-        pdb_on_finding: If True, start pdb at the first error; if a severity, at the first finding
-            of this severity or above. The debugger stops at the finding's line, in its program,
-            which runs as Python.
+        pdb_on_finding: If True, start pdb at the first error; if it is a severity, at the first
+            finding of at least this severity. The debugger stops at the finding's line, in its
+            program, which runs as Python.
         dot: Precision of products of f32 tiles, see `interpret`.
-        timeout: Seconds after which a launch is stopped, which is a finding; None or 0 for no
-            limit.
+        timeout: Time limit for a launch in seconds. A launch that exceeds it is stopped and
+            reported as a finding. None or 0 means no limit.
 
     Returns:
         The run, which is a context manager and a decorator.

@@ -1,10 +1,10 @@
 """Finds autotuned launches whose repetition changes their inputs.
 
-Triton's autotuner times each configuration by many launches, and restores only the arguments that
-`restore_value` and `reset_to_zero` name. A kernel that adds to its output, for example, then adds
-many times. The sanitizer runs a configuration once, which does not show this defect. So a launch
-that the autotuner would time is made a second time, and its inputs are compared. Afterwards memory
-is restored.
+To time a configuration, Triton's autotuner launches it many times, and restores only the arguments
+that `restore_value` and `reset_to_zero` name. A kernel that adds to its output, for example, then
+adds many times. The sanitizer runs a configuration only once, which does not show this defect.
+Therefore, a launch that the autotuner would time is repeated, and its inputs are compared.
+Afterwards, memory is restored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ttools.sanitizer.passes import undefined
 if TYPE_CHECKING:
     from ttools.interpreter.run.tuned_launch import TunedCall
 
-#: Storages larger than this, together, are not copied to be compared.
+#: Maximum total size of the storages that are copied for the comparison, in bytes.
 _LARGEST = 1 << 30
 _KIND = "not_restored"
 

@@ -81,7 +81,7 @@ class _Plugin:
             self._interpreter_unset = True
 
     def map_devices(self) -> None:
-        """Make the CPU stand in for CUDA devices, before a test module uses one."""
+        """Map CUDA devices to the CPU before a test module uses one."""
         from ttools.core.device_map.mapping import devices_by_default
         from ttools.core.errors import UsageError
 
@@ -154,9 +154,9 @@ class _Plugin:
         if call.when == "teardown" and sanitization is not None:
             report = self._report(item, sanitization)
             attach(result, report, whole=self.options.reports)
-            # pytest keeps its items until the end of the run, and the sanitizer's data on the
-            # memory of a test can take gigabytes. The traceback of a failure refers to it, too, in
-            # a cycle.
+            # pytest keeps its items until the end of the run, and the sanitizer's data about the
+            # memory of a test can take gigabytes. The traceback of a failure also refers to this
+            # data, in a reference cycle.
             del item.stash[_run], sanitization
             if report.failing:
                 gc.collect()
@@ -189,7 +189,9 @@ class _Plugin:
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:
-        """Give the user the terminal; if the user quits the debugger, end pytest, as with --pdb."""
+        """Give the user the terminal; if the user quits the debugger, stop pytest, as `--pdb`
+        does.
+        """
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.suspend(in_=True)
@@ -267,7 +269,7 @@ def _attach(item: pytest.Item, report: Report) -> None:
 
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:
-    """Suppress the kinds that the markers allow; drop findings about suppressions."""
+    """Suppress the kinds that the markers allow, and drop findings about suppressions."""
     from ttools.core.findings.suppressions import CHECK, Suppressed, names
 
     allowed = _allowed(item)

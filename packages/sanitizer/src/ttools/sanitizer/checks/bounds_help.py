@@ -43,9 +43,9 @@ class Outside:
         site: The operation in the kernel.
         address: Address of the first byte accessed.
         values: Names and values of the variables that the finding shows.
-        region: The memory that the access should have stayed in, or None if it is unknown.
-        argument: The argument that this memory was passed as.
-        table: Name of the argument that an index was loaded from, or None.
+        region: The memory that the access may touch, or None if it is unknown.
+        argument: The argument through which this memory was passed.
+        table: Name of the argument from which an index was loaded, or None.
         cause: The mask or index that is wrong, or None if it is unknown.
     """
 
@@ -115,11 +115,11 @@ def _masked(cause: Cause | None) -> str:
 
 
 def wide_mask_help(cause: Cause | None, what: str) -> str:
-    """Return the sentence that a mask admits lanes outside of a tensor or a view.
+    """Return a sentence which says that a mask admits lanes outside a tensor or a view.
 
     Args:
         cause: The mask, or None if it is unknown.
-        what: What the lanes lie outside of.
+        what: Noun phrase for the tensor or view.
     """
     text = f"the mask is too wide for this {what}"
     if cause is None:
@@ -167,7 +167,9 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 
 
 def _index_name(site: ProbeSite) -> str:
-    """Return the variable to bound: the first index, one per lane if the access has lanes."""
+    """Return the name of the variable to bound: the first index that varies between lanes, if the
+    access has lanes.
+    """
     indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
     names = [s.name for s in indices if s.width > 1 or not site.shape]
     return next((name for name in names if not name.startswith("%")), "offsets")

@@ -78,9 +78,9 @@ SHARED_KINDS: Kinds = {
     ),
 }
 
-#: `accesses` logs the accesses to memory that the launch writes, by program and lane;
-#: `allocations` tracks uninitialised allocations while the run is active;
-#: `views` makes accesses fail that stay in the storage but leave the view passed to the kernel.
+#: `accesses` logs the accesses to memory that the launch writes, by program and lane; `allocations`
+#: tracks uninitialised allocations while the run is active; `views` treats accesses as failures
+#: that stay in the storage but leave the view passed to the kernel.
 Observation = Literal["accesses", "allocations", "views"]
 
 
@@ -95,9 +95,10 @@ class Check:
         rewrites_first: If True, the passes of this check run before those of all others.
         analysis: The name of this check's analysis phase in messages; by default derived from
             `name`.
-        page: The part of the documentation on its findings, relative to the documentation's folder.
-        seeks: Plural noun for the defects it looks for, for messages that say they were not looked
-            for.
+        page: The documentation of its findings: a path relative to the documentation's folder, with
+            an anchor.
+        seeks: Plural noun for the defects that the check detects. It is used in messages that these
+            defects were not checked for.
     """
 
     name: ClassVar[str]
@@ -117,8 +118,8 @@ class Check:
     def passes(self) -> Sequence[Pass]:
         """Return the passes that rewrite the kernel; equal launches must get the same objects.
 
-        Passes cost compile time and run time, so return none where the arguments of the launch
-        already rule the defect out.
+        Passes increase compile time and run time, so return none if the arguments of the launch
+        already rule out the defect.
         """
         return ()
 
@@ -213,7 +214,7 @@ class Check:
 def variables(spec: LaunchSpec, values: Sequence[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
     """Return names and values as text; `%3` becomes the name of parameter 3."""
     names = spec.names
-    # Several numbers of a descriptor may be one parameter.
+    # Several components of a descriptor may be the same parameter.
     return tuple(dict.fromkeys((_variable(name, names), _text(value)) for name, value in values))
 
 

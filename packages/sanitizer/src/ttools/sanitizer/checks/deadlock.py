@@ -23,9 +23,9 @@ from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
 from ttools.sanitizer.races.locks.lost_signals import lost_signal
 
-#: Number of programs that run concurrently if programs of the kernel wait for each other. It does
-#: not depend on the host, so that a kernel that needs more is found on every machine; with two,
-#: neighbouring programs can still wait for each other.
+#: Number of programs that run concurrently if programs of the kernel wait for each other. The
+#: number does not depend on the host, so that a kernel that needs more is detected on every
+#: machine. With two, neighbouring programs can still wait for each other.
 _CONCURRENT_PROGRAMS = 2
 _HELP_CO_RESIDENCY = (
     "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True makes "
@@ -36,7 +36,7 @@ _HELP_ORDER = "take locks in the same order everywhere, for example by ascending
 
 
 class Deadlock(Check):
-    """Programs that wait for something that never happens, or need not happen."""
+    """Programs that wait for an event that never occurs, or that is not guaranteed to occur."""
 
     name = "deadlock"
     page = "reference/findings.md#programs-that-wait-for-each-other"
@@ -80,7 +80,9 @@ class Deadlock(Check):
         )
 
     def _lost_signals(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
-        """Return where the word that `waiter` waits for is set again before it was taken."""
+        """Return the locations at which a signal for `waiter` is overwritten before it was
+        received.
+        """
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return ()
@@ -100,7 +102,7 @@ class Deadlock(Check):
         )
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the finding for locks taken in orders that may block programs."""
+        """Yield the finding for locks that are taken in orders that may cause a deadlock."""
         findings = self.checked.findings
         deadlock = self.checked.hung and findings[0].kind == "deadlock"
         if deadlock and any(finding.kind.startswith("oob_") for finding in findings):
@@ -109,8 +111,8 @@ class Deadlock(Check):
             yield from self._lock_order()
 
     def remarks(self) -> Iterator[Finding]:
-        """Yield findings for waits that ended only because more programs ran than the GPU runs at
-        once.
+        """Yield findings for waits that ended only because more programs ran at once than on the
+        GPU.
         """
         report = self.checked.report
         if report.warnings:

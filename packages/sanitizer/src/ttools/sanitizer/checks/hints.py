@@ -1,6 +1,6 @@
-"""The check `hints`: assertions that a kernel makes to the compiler and that its data contradict.
+"""The check `hints`: hints of a kernel to the compiler that its data contradict.
 
-This module checks arguments; `passes.hints.bad_hint` checks values inside of the kernel.
+This module checks arguments; `passes.hints.bad_hint` checks values inside the kernel.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _argument_hints(
 ) -> tuple[ArgumentHint, ...]:
     """Return the divisors that Triton specialised a kernel for, and the hints in its source.
 
-    Triton compiles a kernel again for each launch that needs it, unless the compiled kernel itself
-    is launched: `kernel.warmup(...)[grid](...)`.
+    Usually, Triton compiles a kernel again if the arguments require another specialisation. It does
+    not if the compiled kernel itself is launched: `kernel.warmup(...)[grid](...)`.
     """
     location = module.kernel.location
     compiled = (

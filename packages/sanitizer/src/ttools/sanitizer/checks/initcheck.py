@@ -104,7 +104,9 @@ class Initcheck(Check):
         return shadows.hidden(names)
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Yield findings for undefined lanes; those of memory name the elements never written."""
+        """Yield findings for undefined lanes; findings about memory list the elements never
+        written.
+        """
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
             if self._shadows is not None and undefined.UNWRITTEN in finding.message:
@@ -113,7 +115,9 @@ class Initcheck(Check):
             yield finding
 
     def findings(self) -> Iterable[Finding]:
-        """Register the outputs with unwritten elements; they are reported when they are read."""
+        """Register the outputs with unwritten elements; they are reported when the host reads
+        them.
+        """
         if not self.checked.hung:
             watch_outputs(self, self._shadows)
         return ()

@@ -1,4 +1,4 @@
-"""The check `launch`: launches that a GPU refuses."""
+"""The check `launch`: launches that a GPU rejects."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.analysis.shared_memory import shared_memory, tile_bytes
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 
-#: Kernels are compiled for this GPU if none is named; no other has more shared memory.
+#: Kernels are compiled for this GPU if none is named; no other GPU has more shared memory.
 _LARGEST = "sm_90"
 
 
 class GpuRules(Check):
     """The rules of CUDA and Triton for grid, options, tensor devices and memory of a launch.
 
-    The rules are the table in `ttools.core.gpus.launch_rules`, for the GPU that a device map names,
-    or else the limits of CUDA that no GPU exceeds.
+    The rules are listed in `ttools.core.gpus.launch_rules`. They are applied for the GPU that a
+    device map names. If there is none, the largest limits of all GPUs apply.
     """
 
     name = "launch"
@@ -35,7 +35,7 @@ class GpuRules(Check):
     }
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Report the rules that the launch breaks, because it may be refused."""
+        """Report the rules that the launch breaks, before it may be rejected."""
         self.checked.findings += map(self._refused, self.checked.launch.violations)
         return options
 

@@ -41,7 +41,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
 _HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
 _HELP_POLL = 'poll with an atomic: `while tl.atomic_add(ptr, 0, sem="acquire") == 0`'
-#: The most variables that a finding shows.
+#: Maximum number of variables that a finding shows.
 _MOST_SHOWN = 8
 _HELP_NEAR = "mask the access, or correct the length that the pointer is used with"
 
@@ -267,8 +267,8 @@ class _FailedAccess:
         return tuple(dict.fromkeys([*first, *shown]))[:_MOST_SHOWN]
 
     def _severity_in_storage(self) -> Severity:
-        """Return the severity of leaving the view; stores are worse, since values read may be
-        unused.
+        """Return the severity of leaving the view; it is higher for stores, because a loaded value
+        may be unused.
         """
         chosen = self.check.checked.options.view_bounds
         if chosen is not None and chosen != "off":
@@ -284,7 +284,9 @@ class _FailedAccess:
         return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
-        """Return where an index is loaded, if it is loaded in another place than the access."""
+        """Return the location at which an index is loaded, if it differs from that of the
+        access.
+        """
         if self.index is None or self.index.location == self.site.location:
             return ()
         table = self._index_table()
@@ -300,7 +302,9 @@ class _FailedAccess:
         return argument.name if argument else None
 
     def _one_of_several(self) -> tuple[ArgumentSpec | None, str]:
-        """Return the nearest of the arguments that the pointer may derive from, and a phrase."""
+        """Return the nearest of the arguments from which the pointer may derive, and a phrase that
+        names them.
+        """
         choices = self.site.choices
         names = ", ".join(f"`{self.spec.names[n]}`" for n in choices if n < len(self.spec.names))
         nearest = self.addresses.nearest(self.witness.address, choices)
@@ -308,7 +312,7 @@ class _FailedAccess:
         return argument, f" {self._preposition} one of {names}" if argument else ""
 
     def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
-        """Return kind, message, notes, and the help unless it is that of the kind."""
+        """Return kind, message, notes, and the help, which is None if the kind's help applies."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
         noun = f"{access} of {counted(size, 'byte')}"
         if test == "misaligned":
@@ -380,8 +384,8 @@ _MOST_ELEMENTS = 1 << 16
 def shared_arguments(launch: KernelLaunch, regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
     """Yield pairs of parameters that the kernel writes through and whose views share a byte.
 
-    This is not a defect by itself, as a kernel may be made for it; `racecheck` decides whether
-    programs disturb each other.
+    This is not a defect by itself, because a kernel may be designed for it. `racecheck` determines
+    whether programs interfere with each other.
     """
     for one, other in combinations(sorted(launch.kernel.variants.effects.written), 2):
         (low, high), (begin, end) = regions[one].view, regions[other].view
@@ -416,7 +420,9 @@ def _bytes(tensor: Any) -> NDArray[np.int64] | None:
 
 
 def end_of_rows(tensor: TensorSpec) -> str:
-    """Describe where stores end if rows end within a unit of 16 bytes; empty if they do not."""
+    """Describe where stores end if the row size is not a multiple of 16 bytes; otherwise return an
+    empty text.
+    """
     width = tensor.shape[-1] * tensor.itemsize
     strides = [distance * tensor.itemsize for distance in tensor.strides[-2:-1]]
     if width % DESCRIPTOR_ALIGNMENT == 0 or any(
@@ -431,8 +437,8 @@ def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str
     """Yield what is wrong with a descriptor: kind of finding, message, note with numbers, help.
 
     The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
-    created (older versions none), and none after a program changes one, as functions may do that an
-    autotuner calls before each configuration.
+    created; older versions check none. Triton checks none of them after a program has changed a
+    descriptor, for example in a function that an autotuner calls before each configuration.
     """
     item = tensor.itemsize
     if tensor.address % DESCRIPTOR_ALIGNMENT:

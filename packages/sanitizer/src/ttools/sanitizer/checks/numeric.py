@@ -49,7 +49,7 @@ class Numeric(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """Return the pass, which every kernel needs because values are known only at run time."""
+        """Return the pass; every kernel needs it, because values are known only at run time."""
         types = self.checked.launch.kernel.plan.types
         unsigned = tuple(n for n, name in enumerate(types) if name.startswith("*u"))
         return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))

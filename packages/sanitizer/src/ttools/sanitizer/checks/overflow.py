@@ -90,15 +90,16 @@ def _integers(module: Module) -> tuple[tuple[int, int], ...]:
 def wrapped_accesses(
     counts: Sequence[Count], sites: Sequence[ProbeSite]
 ) -> list[tuple[Count, Sequence[Count]]]:
-    """Return the failed accesses that overflows explain, each with those overflows.
+    """Return the failed accesses that are caused by overflows, each with these overflows.
 
-    The check of an overflow is inserted right before the access that its address reaches, so it
-    belongs to the next access in the kernel. An access is explained if it fails in no more lanes
-    than its overflows: both are one defect then and must not be reported twice.
+    The check for an overflow is inserted right before the access that uses the address, so it
+    belongs to the next access in the kernel. An access is attributed to its overflows if it fails
+    in no more lanes than they do. In that case, both are the same defect and must not be reported
+    twice.
 
     Args:
         counts: The failed tests of one launch.
-        sites: All probes of the kernel.
+        sites: All instrumented operations of the kernel.
     """
     overflows = [count for count in counts if _is_overflow(count.witness.site)]
     if not overflows:

@@ -1,7 +1,7 @@
 """The check `racecheck`: conflicting accesses of a launch that nothing orders.
 
-`races` finds the conflicts. This module selects the logged accesses that can conflict at all,
-decides which launches are run again (to compare the values stored, or to try another order of
+The package `races` finds the conflicts. This module selects the logged accesses that can conflict,
+decides which launches are run again (to compare stored values, or to try another order of
 programs), and describes the conflicts.
 """
 
@@ -69,11 +69,12 @@ _TOO_MANY = (
     f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
     "not all of it was checked"
 )
-#: Records analysed of a launch that had to be stopped, so that the analysis ends soon.
+#: Number of records that are analysed for a stopped launch; a small number keeps the analysis
+#: short.
 _MOST_OF_STOPPED = 1 << 20
 #: Number of tensors that a finding names.
 _MOST_NAMED = 4
-#: A finding is located at the one of the two accesses that ranks higher.
+#: Of the two accesses of a race, the one with the higher rank gives the finding its location.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
 
@@ -110,7 +111,7 @@ class Racecheck(Check):
     _before: Snapshot | None = None
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Save the memory that a run in another order must start from."""
+        """Save the memory that must be restored before a run in another order."""
         checked = self.checked
         if checked.instruments.synchronised:
             self._before = snapshot_before(checked.launch, checked.kernel.fact(undefined.reads))
@@ -144,7 +145,7 @@ class Racecheck(Check):
     ) -> Iterator[Finding]:
         checked = self.checked
         conflicts = [] if len(near) < 2 else self._conflicts(monitor, near, earlier)
-        # If stores also conflict with loads, the order matters even for equal values.
+        # If stores also conflict with loads, the order matters even if the stored values are equal.
         racing = {finding.argument for conflict, finding in conflicts if conflict.kind == "race"}
         changing: Records | None = None
         if any(c.overlaps is not None and f.argument not in racing for c, f in conflicts):
@@ -274,10 +275,11 @@ class Racecheck(Check):
         )
 
     def _tensors(self, conflict: Conflict, named: ArgumentSpec | None) -> Iterator[str]:
-        """Yield the names of the tensors that a conflict is in: several if buffers alternate.
+        """Yield the names of the tensors that contain the conflict: several if buffers alternate.
 
         Args:
-            named: The argument that the finding names, which wins if several are the same tensor.
+            named: The argument that the finding names. It is preferred if several arguments are the
+                same tensor.
         """
         checked, at = self.checked, 0
         while at < len(conflict.starts):
@@ -290,7 +292,7 @@ class Racecheck(Check):
             at = int(np.searchsorted(conflict.starts, storage[1]))
 
     def _weak_atomics(self) -> Iterator[Related]:
-        """Yield the atomics that would order plain accesses if their semantics were stronger."""
+        """Yield atomics that would order plain accesses if their memory semantics were stronger."""
         for atomic in self.checked.kernel.fact(weak_atomics):
             what = f'with sem="{atomic.order}" this' if atomic.order else "a volatile load"
             message = f"{what} orders nothing: it would have to {atomic.lacks}"
@@ -380,10 +382,11 @@ OTHER_DATA = "the values are equal in this launch; with other data they may diff
 def lane_stores(
     check: Check, monitor: Monitor, accesses: Records, sites: Sequence[Site]
 ) -> Iterator[Finding]:
-    """Yield stores whose lanes write one element: errors if values differ, notes otherwise.
+    """Yield findings for stores of which several lanes write the same element.
 
-    Native code reads back what it has stored, so different values are noticed at once; that lanes
-    share an element is found in the log of accesses.
+    If the lanes store different values, the finding is an error, otherwise a note. Native code
+    reads back the stored elements and thus detects different values; the log of accesses shows
+    which lanes share an element.
 
     Args:
         check: The racecheck of the launch.
@@ -404,7 +407,7 @@ def lane_stores(
 
 
 def uniform_stores(module: Module) -> dict[Position, bool]:
-    """Return the positions of stores whose lanes all store one value, whatever the data are."""
+    """Return the positions of stores whose lanes all store the same value for any data."""
     is_uniform: dict[Position, bool] = {}
     for op in module.kernel.walk():
         position = position_of(op.location)
@@ -432,7 +435,7 @@ def _overwriting(check: Check, monitor: Monitor, shared: set[int]) -> list[Count
 
 
 def _reads_its_stores(check: Check) -> bool:
-    """Return whether a second run would read what the first one stored."""
+    """Return whether a second run would load elements that the first run has stored."""
     launch, read = check.checked.launch, check.checked.kernel.fact(undefined.reads)
     return bool(read_and_written(launch, read, launch.written_storages or ()))
 
@@ -481,8 +484,8 @@ _NO_ACCESSES = np.empty(0, ACCESS)
 def near_accesses(monitor: Monitor) -> Records:
     """Return the accesses that may share bytes with others, in the order of each program.
 
-    Accesses that obviously conflict with nothing are dropped before anything is copied or sorted;
-    most launches have none left.
+    Accesses that obviously do not conflict with any other access are dropped before anything is
+    copied or sorted. For most launches, no accesses remain.
     """
     if _seen_disjoint(monitor):
         return _NO_ACCESSES
@@ -499,7 +502,7 @@ def near_accesses(monitor: Monitor) -> Records:
 def _seen_disjoint(monitor: Monitor) -> bool:
     """Return whether a cheap test shows that no two accesses share a byte and conflict.
 
-    Scattered elements leave one record each, so this test must need little memory.
+    Each scattered element has its own record, so this test must use little memory.
     """
     untouched = monitor.untouched_log()
     if untouched is not None and (

@@ -37,7 +37,7 @@ def kinds() -> Mapping[str, str]:
 
 
 def rules() -> Mapping[str, Rule]:
-    """Return what formats say about each kind; the first check that declares a kind defines it."""
+    """Return the rule of each kind for reports; the first check that declares a kind defines it."""
     described: dict[str, Rule] = {}
     for check in CHECKS.values():
         for name, kind in check.kinds.items():
@@ -91,15 +91,16 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
 def what_ran(launches: Sequence[TallyEntry], checks: Collection[str]) -> Ran:
     """Describe which checks ran on which launches, to report suppressions that matched nothing.
 
-    A name that belongs to no check counts as active, so that its author learns that it matches
-    nothing.
+    A name that belongs to no check counts as active, so that a suppression with this name is
+    reported as unused.
     """
 
     def is_active(name: str) -> bool:
         asked = {check for check in CHECKS if name == check or name in CHECKS[check].kinds}
         return not asked or not asked.isdisjoint(checks)
 
-    # The part of a launch that did not run may contain the defect that a suppression is for.
+    # The part of a launch that was not checked may contain the defect that a suppression is meant
+    # for.
     cut_short = {entry.spec.kernel for entry in launches if entry.unfinished}
     whole = [entry for entry in launches if entry.spec.kernel not in cut_short]
     return Ran(launches=whole, active=is_active, kinds=kinds())

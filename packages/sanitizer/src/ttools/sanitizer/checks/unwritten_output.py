@@ -1,11 +1,10 @@
-"""The part of `initcheck` for outputs that a launch was given uninitialised and did not write
-whole.
+"""The part of `initcheck` for uninitialised outputs that a launch did not write completely.
 
-`memory.outputs` decides which of them are reported, and when. Which bytes were written must not be
-inferred from values alone: memory that holds the pattern of unwritten memory after a launch is only
-a candidate. The stores of the launch are evidence. They are in the log of a launch that logs its
-accesses; any other launch is run again if it has not changed what it reads, and its programs do not
-wait for each other.
+`memory.outputs` decides which of them are reported, and when. Values alone do not show which bytes
+were written: memory that contains the pattern of unwritten memory after a launch is only a
+candidate. The stores of the launch are evidence. If the launch logs its accesses, the log contains
+its stores. Any other launch is run again, provided that it has not changed memory that it reads and
+that its programs do not wait for each other.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ _BESIDE = (
     "a copy, which is to be copied back"
 )
 
-#: Stands for the parameter of pointers that derive from none.
+#: Used instead of a parameter for pointers that do not derive from any parameter.
 _BEHIND = -1
 
 
 def stores(module: Module) -> Mapping[int, SourceLocation]:
-    """Return where a kernel stores through each parameter, the last location of several."""
+    """Return the last location at which a kernel stores through each parameter."""
     return dict(_places(module, writes=True))
 
 
 def loads(module: Module) -> Mapping[int, SourceLocation]:
-    """Return where a kernel loads through each parameter."""
+    """Return a location at which a kernel loads through each parameter."""
     return dict(_places(module, writes=False))
 
 
@@ -135,7 +134,7 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
 
 
 def _watch_untouched(check: Check, index: int) -> None:
-    """Watch tensors of an output's size that the launch was not given and that are unwritten."""
+    """Watch unwritten tensors of an output's size that were not passed to the launch."""
     checked = check.checked
     tensor = checked.launch.arguments[index]
     count = int(tensor.numel()) if hasattr(tensor, "untyped_storage") else 0
@@ -273,9 +272,9 @@ def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _O
 
 #: Maximum total size of the storages that are copied for a second run, in bytes.
 _LARGEST_SAVED = 1 << 32
-#: Copying at most this much takes hardly any time.
+#: Copying up to this number of bytes takes negligible time.
 _LITTLE = 1 << 20
-#: In larger storages, only the part is searched that was passed to the launch.
+#: In larger storages, only the part that was passed to the launch is searched.
 _LARGEST_SEARCHED = 1 << 24
 #: A launch is not run again for larger storages.
 _LARGEST_RUN_FOR = 1 << 22
@@ -301,7 +300,7 @@ class StoredBytes:
         return monitor is not None and logs and not monitor.log_is_full
 
     def take(self, storage: UnwrittenStorage, region: Region) -> None:
-        """Mark the bytes of a storage as written that the launch has stored to.
+        """Mark those bytes of a storage as written to which the launch has stored.
 
         Nothing happens unless the storage may have unwritten bytes.
 

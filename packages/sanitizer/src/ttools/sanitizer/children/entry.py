@@ -28,8 +28,8 @@ class Member:
     Attributes:
         pid: Process id of the process.
         began: Start time in clock ticks since boot. It distinguishes processes whose id was reused.
-        daemon: True if the parent may end the process with a signal, as pools of `multiprocessing`
-            and pytest-xdist do.
+        daemon: True if the parent may terminate the process with a signal, as pools of
+            `multiprocessing` and pytest-xdist do.
     """
 
     pid: int
@@ -43,8 +43,8 @@ class Entry(msgspec.Struct, omit_defaults=True):
     Attributes:
         member: Writing process; only in the first line.
         findings: Findings since the previous entry with findings.
-        launches: Tally of all launches until now; replaces earlier ones.
-        warnings: Warnings until now; they replace earlier ones.
+        launches: Numbers of all launches so far; replaces the value of earlier lines.
+        warnings: Warnings so far; replaces the value of earlier lines.
         ended: True in the last line of a process that ends normally.
         unreadable: Error message of a line that could not be decoded; never written.
     """

@@ -26,8 +26,8 @@ from ttools.sanitizer.children.entry import (
     this_member,
 )
 
-#: Number of launches that are written immediately. Later ones are written at this interval in
-#: seconds, because a process may launch millions of kernels.
+#: Number of launches that are written immediately, and the interval in seconds at which later ones
+#: are written, because a process may launch millions of kernels.
 _AT_ONCE = 64
 _PAUSE_S = 0.2
 
@@ -37,8 +37,8 @@ class Writer:
 
     Args:
         folder: Folder of the parent process; created if it does not exist.
-        launches: Returns the tallies of this process's launches until now.
-        warnings: Returns the warnings of this process until now.
+        launches: Returns the numbers of launches of this process so far.
+            warnings: Returns the warnings of this process so far.
     """
 
     def __init__(
@@ -87,7 +87,9 @@ class Writer:
         self._write(Entry(findings=list(findings)))
 
     def end(self) -> None:
-        """Write the launches that are not written yet, and that the process ends normally."""
+        """Write the launches that are not written yet, and an entry for the normal end of the
+        process.
+        """
         if self._unwritten:
             self._write_launches()
         self._write(Entry(ended=True))

@@ -108,7 +108,7 @@ def _asks_for_none(node: ast.Compare) -> bool:
 
 
 def _logic(node: Any, bindings: Mapping[str, Any]) -> Any:
-    """Evaluate `and` or `or` as Python does: operands after the deciding one may be unknown."""
+    """Evaluate `and` or `or`; operands that Python would not evaluate may be unknown."""
     decides = isinstance(node.op, ast.Or)
     value: Any = UNKNOWN
     for part in node.values:

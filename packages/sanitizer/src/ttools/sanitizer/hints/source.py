@@ -37,13 +37,13 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class ArgumentHint:
-    """The statement that a number divides an argument.
+    """A hint that an argument is divisible by a number.
 
     Attributes:
         parameter: Index of the kernel's parameter.
         divisor: Divisor of an integer argument, or of an address in bytes.
         location: Source location of the hint, or of the kernel for a specialisation.
-        by: Origin of the hint: Triton's specialisation of the launch, or the source.
+        by: Origin of the hint: Triton's specialisation for the launch, or the kernel's source.
     """
 
     parameter: int

@@ -1,8 +1,8 @@
 """`ttools.check`: the operation by which passes report defects.
 
 Its operands are a condition, true in the lanes with a defect, and values to show; its attributes
-describe the defect. Native code counts the lanes and keeps a witness; the check that the pass
-belongs to makes a finding of them.
+describe the defect. Native code counts the lanes and keeps one of them as a witness. The check that
+the pass belongs to creates a finding from them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Defect:
         check: Name of the check, for example `initcheck`.
         kind: Kind of the finding, for example `uninit_read`.
         message: One line without location and argument.
-        location: Location of the defective operation, which may differ from where the defect is
-            noticed.
+        location: Location of the defective operation; the defect may be detected at a different
+            operation.
         argument: Index of the parameter concerned, or -1.
-        help: Advice; empty for that of the kind.
-        severity: Severity; empty for that of the kind.
+        help: Advice; empty to use that of the kind.
+        severity: Severity; empty to use that of the kind.
         origin: Distinguishes defects of one kind at one location, for example `masked`.
-        origins: Locations that variables of the check refer to by their number.
+        origins: Locations that variables of the check refer to by index.
     """
 
     check: str

@@ -38,7 +38,7 @@ _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)
 #: Hidden parameters for each tracked parameter, in this order.
 _HIDDEN = ("shadow", "start", "size")
-#: Hidden parameters for the storages that are found by address.
+#: Hidden parameters for storages that are looked up by address.
 _BY_ADDRESS = ("table", "count")
 #: Words per row of the table: address and size of the storage in bytes, and the distance of its
 #: shadow from the table in bytes.
@@ -187,7 +187,8 @@ class ShadowTable:
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
         addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
         start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
-        # An offset from the table shows alias analysis that this is not the program's memory.
+        # Because the address is an offset from the table, alias analysis sees that this is not the
+        # program's memory.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
 

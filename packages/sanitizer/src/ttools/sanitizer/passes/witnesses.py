@@ -91,8 +91,8 @@ def values_shown(
     """Yield those values that a check can show, under their names in the source.
 
     Args:
-        values: Values, each with a name for the case that the source has none.
-        culprit: The operation that makes or uses all of them; it has a result.
+        values: Values, each with a name that is used if the source has none.
+        culprit: The operation that computes or uses all of these values; it has a result.
         site: The check that is about to be inserted.
     """
     if not _is_visible(culprit, site.at):
@@ -104,11 +104,11 @@ def values_shown(
     for fallback, repeated in values:
         value = _unspread(repeated)
         if _is_constant(value):
-            continue  # a constant takes the name of the variable that is computed from it
+            continue  # a constant has the name of the variable that is computed from it
         if isinstance(element_type(value.type), PointerType):
             continue
         if shape_of(value.type) not in ((), shape):
-            continue  # the operand of a reduction has other lanes than its result
+            continue  # the lanes of a reduction's operand differ from those of its result
         source_name = _name(value)
         for name, part in [
             (source_name or fallback, value),

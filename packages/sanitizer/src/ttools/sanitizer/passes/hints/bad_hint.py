@@ -1,9 +1,10 @@
 """The pass for `bad_hint`: hints of alignment and contiguity that the data contradict.
 
-A wrong hint does harm only where the compiler relies on it, which is at accesses whose address is
-computed from the value. Lanes that contradict a hint are followed into addresses (stage `index`);
-values loaded there count as undefined, since a GPU may load others (stage `data`). A finding is
-reported where such data matters, as for undefined lanes, or where such an address is written:
+A wrong hint does harm only if the compiler relies on it, that is, at accesses whose address is
+computed from the value. Lanes that contradict a hint are followed into addresses (stage `index`).
+Values that are loaded from such an address count as undefined, because a GPU may load other values
+(stage `data`). A finding is reported if such data affects a result, as for undefined lanes, or if
+the kernel stores to such an address:
 
     i = tl.multiple_of(start + tl.arange(0, 8), 8)  # start = 3: all lanes contradict the hint
     x = tl.load(p + i)                              # x: lanes may be loaded from elsewhere
@@ -78,7 +79,7 @@ def may_report(module: Module) -> bool:
 
 
 def apply(module: Module) -> list[Note]:
-    """Insert the checks of hints into a kernel without calls; nothing is left unchecked."""
+    """Insert the checks of hints into a kernel without calls; the returned list is empty."""
     kernel = module.kernel
     rewriter = Rewriter()
     _anchor_loops(kernel, rewriter)
@@ -126,7 +127,7 @@ def _is_parameter(value: Value) -> bool:
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
-    """Move hints about values that a loop carries or returns to operations of their own."""
+    """Move hints about values that a loop carries or returns to separate operations."""
     for op in list(operations(kernel)):
         if not op.has(COUNTED):
             continue
@@ -309,7 +310,7 @@ class _Hints(UndefinedLanes):
 
 
 def _goes_on(op: Operation, hint: Hint) -> bool:
-    """Return whether a hint about an operand implies anything about the result."""
+    """Return whether a hint about an operand also constrains the result."""
     if not (op.has(AXIS_INFO) or is_view(op)) or lane_builder(op) is None:
         return False
     if op.name in ("arith.muli", "arith.shli") and not any(

@@ -1,13 +1,14 @@
 """The conditions that `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` state.
 
-Triton keeps hints as attributes of the operation that makes the value; its AxisInfo analysis
-(lib/Analysis/AxisInfo.cpp) reads them per axis. In each aligned group of `contiguity` lanes,
-neighbours grow by one; in each group of `constancy` lanes, all are equal; `divisibility` divides
-the first element of each contiguous group (in bytes for pointers). Accesses are vectorised along
-the axis with the longest groups alone, so the divisors of other axes concern the first elements of
-those groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` holds for
-strides of 16. This module builds the conditions under which a lane contradicts a hint, and proves
-that none can.
+Triton stores hints as attributes of the operation that computes the value; its AxisInfo analysis
+(lib/Analysis/AxisInfo.cpp) interprets them for each axis. In each aligned group of `contiguity`
+lanes, each element is one greater than the previous one. In each group of `constancy` lanes, all
+elements are equal. `divisibility` divides the first element of each contiguous group (in bytes for
+pointers). Accesses are vectorised only along the axis with the longest groups. The divisors of
+other axes therefore refer to the first elements of these groups, too:
+`tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` holds for strides of 16. This
+module builds the conditions under which a lane contradicts a hint, and tries to prove that no lane
+can.
 
 For `tl.max_contiguous(x, 4)` and `x = [8, 9, 10, 11, 20, 21, 23, 24]`, the groups are `[8, 9, 10,
 11]` and `[20, 21, 23, 24]`; lanes 6 and 7 differ from the first lane of their group plus 2 and 3,
@@ -37,8 +38,8 @@ from ttools.ir.rewriting import Builder
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; for values that a loop carries, followed by `_arg` and the position."""
-#: Alignment in bytes of torch's storages on the CPU; on a GPU it is 512. Larger divisors cannot
-#: be checked here, and no access is that wide.
+#: Alignment in bytes of torch's storages on the CPU; on a GPU, it is 512. Larger divisors cannot be
+#: checked on the CPU, and no access is that wide.
 _STORAGE_ALIGNMENT = 64
 
 
@@ -131,8 +132,8 @@ def _checked_divisors(hint: Hint) -> tuple[int, ...]:
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """Build the first lanes of contiguous groups; found at run time if no hint gives their
-    length.
+    """Build the first lanes of contiguous groups; they are determined at run time if no hint gives
+    the length.
     """
     zero = b.constant(position.type, 0)
     if contiguous > 1:
@@ -145,7 +146,7 @@ def _starts(
 
 
 def _number(b: Builder, value: Value) -> tuple[Value, int]:
-    """Return a value as an integer, and the difference of neighbours in contiguous ones."""
+    """Return a value as an integer, and the difference between neighbours in contiguous lanes."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         return b.cast(value, IntegerType(64), "tt.ptr_to_int"), byte_size(element.pointee)

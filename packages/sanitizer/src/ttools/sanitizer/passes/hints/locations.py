@@ -21,11 +21,11 @@ _CALLS = {
 
 
 def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
-    """Return the location of the call that gives a hint, or else where the value is made.
+    """Return the location of the call that gives a hint, or else the location `made`.
 
     Args:
-        made: Location of the operation that makes the value; its name is the variable that holds
-            it.
+        made: Location of the operation that computes the value; its name is the variable that holds
+            the value.
         hints: Names of the attributes that the operation carries.
     """
     if made is None or not made.name:
@@ -45,7 +45,9 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
 
 
 def variable_of(expression: ast.expr) -> str:
-    """Return the variable that an expression is, apart from hints; `""` if it is none."""
+    """Return the variable to which an expression reduces without hints; `""` if it does not reduce
+    to one.
+    """
     while isinstance(expression, ast.Call) and _is_hint(expression) and expression.args:
         expression = expression.args[0]
     return expression.id if isinstance(expression, ast.Name) else ""
