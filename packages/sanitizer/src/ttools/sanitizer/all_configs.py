@@ -1,8 +1,8 @@
 """Runs autotuned launches in every configuration, all on the same inputs.
 
 Before each configuration, the memory of the arguments is restored to its state before the first
-one. After the last, it gets the results of the first configuration that ran without an error. A
-configuration that fails becomes a finding.
+one. After the last, the results of the first configuration that ran without an error are restored.
+A configuration that fails becomes a finding.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _before: ContextVar[SavedMemory | None] = ContextVar("ttools_state_before_config
 class AllConfigs:
     """Runs all configurations of autotuned kernels.
 
-    If an earlier launch had equal numbers and tensors of equal layout as arguments, a launch runs
-    in the first configuration only. This keeps loops over launches fast.
+    If the arguments of an earlier launch were equal numbers and tensors of equal layout, a launch
+    runs only in the first configuration. This keeps loops over launches fast.
 
     Args:
         book: Address ranges of the tensors of the run.

@@ -25,8 +25,8 @@ class ChosenChecks:
     def __init__(self, kinds: Sequence[type[Check]]) -> None:
         self._kinds = kinds
         self._logs_accesses = self.observe("accesses")
-        # A tiny launch takes as long as a few dozen calls of empty hooks, so only those hooks are
-        # called that a check overrides.
+        # A tiny launch takes as long as a few dozen calls of empty hooks, so only hooks that a
+        # check overrides are called.
         self._with_passes = sorted(
             self._overriding("passes"), key=lambda n: not kinds[n].rewrites_first
         )
@@ -118,12 +118,12 @@ class ChosenChecks:
 
 
 def _missing(check: Check, is_own: bool, found_some: bool) -> str:
-    """Return a sentence on the defects that a stopped analysis did not look for.
+    """Return a sentence on the defects that a stopped analysis did not check for.
 
     Args:
         check: The check to which the analysis belongs.
-        is_own: True if it was stopped in its own phase, not in one inside of it.
-        found_some: True if it has reported findings before.
+        is_own: True if it was stopped in its own phase, not in a nested phase.
+            found_some: True if it has already reported findings.
     """
     defects = check.seeks or "findings"
     if not is_own:
@@ -175,8 +175,9 @@ def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOpt
         checked.hung = True
     monitor = checked.monitor = checked.launch.monitor
     assert monitor is not None
-    # The conditions are tested here and not in the functions: after a launch that fills the caches
-    # with its data, a call that does nothing is about ten times as slow as usual.
+    # The conditions are tested here and not in the called functions, because after a launch has
+    # filled the CPU caches with its data, a call that does nothing takes about ten times as long as
+    # usual.
     if monitor.fails:
         _collect_failures(checked, checks)
     if monitor.stop is not None:
@@ -211,7 +212,7 @@ def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
     by_name = {check.name: check for check in checks}
     for name, note in rewrites.unchecked:
         if name not in by_name:
-            continue  # the pass belongs to no check, as that of `poison`
+            continue  # the pass does not belong to a check, like that of `poison`
         checked.findings.append(
             by_name[name].finding(
                 "unsupported", f"not checked: {note.text}", location=note.location

@@ -30,7 +30,7 @@ _NOT_REACHED = "The program ended without reaching this line when it ran as Pyth
 
 
 class PostMortem:
-    """Opens the debugger at the first finding that counts.
+    """Opens the debugger at the first finding that is severe enough and not suppressed.
 
     Args:
         chooses: Returns the finding to debug among those of a launch, or None.

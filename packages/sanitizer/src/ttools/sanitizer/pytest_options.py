@@ -146,12 +146,12 @@ class PluginOptions:
 
     Attributes:
         checks: Names of the checks to make in all tests; None to make only those of markers.
-        off: True if nothing is checked, even if markers ask for it.
+        off: True if nothing is checked, even if markers request it.
         fail_on: Lowest severity of findings that fail a test.
         view_bounds: Severity of accesses outside a view but inside its storage; None for the
             default.
         all_configs: True to run every configuration of autotuned kernels.
-        poison: True to fill undefined memory and lanes with NaN or junk.
+        poison: True to fill undefined memory and lanes with NaN or negative integers.
         timeout: Time limit for each phase of a launch in seconds; 0 for none, None for the default.
         suppressions: Absolute paths of files of rules.
         baseline: Absolute path of the file of known findings.
@@ -159,7 +159,7 @@ class PluginOptions:
         form: Format of the report of the whole run; None for no report.
         output: Absolute path of the file for this report; None for the terminal.
         debugs: True to start a debugger at a finding.
-        device_map: Device that stands in for CUDA devices; None for the default.
+        device_map: Device to which CUDA devices are mapped; None for the default.
     """
 
     checks: str | None

@@ -1,8 +1,8 @@
-"""Shows the kernel and the phase while the checks of a test take long.
+"""Shows the kernel and the phase if the checks of a test take long.
 
-pytest captures the output of tests by redirecting the file descriptors of the process. So lines go
-to a copy of the descriptor of standard error, made before. Phases of more than five seconds are
-shown, with a line every ten seconds.
+pytest captures the output of tests by redirecting the file descriptors of the process. Lines are
+therefore written to a copy of standard error's descriptor that was made before. Phases of more than
+five seconds are shown, with a line every ten seconds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def terminal_writer() -> Callable[[str], object]:
     def write(line: str) -> None:
         if copy is not None and os.getpid() == owner:
             with suppress(OSError):
-                # The cursor is in the line of dots that pytest prints.
+                # The cursor is at the end of the line of dots that pytest prints.
                 os.write(copy, f"\n{line}\n".encode(errors="replace"))
 
     return write

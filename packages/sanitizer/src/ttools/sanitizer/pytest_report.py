@@ -22,7 +22,7 @@ _PARTS = ("findings", "dropped", "suppressed", "launches", "maps")
 
 
 def attach(result: Any, report: Report, *, whole: bool) -> None:
-    """Attach the launches of a test to its result, and if `whole` is True its findings, too."""
+    """Attach the launches of a test to its result, and its findings if `whole` is True."""
     parts = {name: getattr(report, name) for name in (_PARTS if whole else ("launches",))}
     vars(result)[_ATTRIBUTE] = base64.b64encode(pickle.dumps(parts)).decode()
 
@@ -47,13 +47,15 @@ class RunReport:
         self.tests += bool(parts["launches"])
 
     def add_interrupted(self, report: Report) -> None:
-        """Add the report of a test that Ctrl-C ended, and which has no result."""
+        """Add the report of a test that Ctrl-C interrupted and that therefore has no result."""
         for name, values in self._parts.items():
             values += getattr(report, name)
         self.tests += bool(report.launches)
 
     def summary(self) -> str:
-        """Say how much was checked, so that a run without launches does not seem to be clean."""
+        """Describe how much was checked, so that a run without launches does not appear to be free
+        of defects.
+        """
         from ttools.core.reports.report import configs_text, counted, unfinished_text
 
         if not self.tests:

@@ -83,11 +83,11 @@ class Session:
         #: In a child process, the folder that it writes to; else None.
         self._joins: Path | None = None
         self._writer: Writer | None = None
-        #: Kernels, in order, that got addresses of memory that torch did not allocate.
+        #: Kernels, in order, that received addresses of memory not allocated by torch.
         self._beyond_torch: dict[str, None] = {}
-        #: Number of launches in runs inside this one, by kernel.
+        #: Number of launches in runs nested in this one, by kernel.
         self._inside: Counter[str] = Counter()
-        #: The run inside which this one started, and which would otherwise check its launches.
+        #: The run in which this one is nested, and which would otherwise check its launches.
         self._around: Session | None = None
         self.post_mortem: PostMortem | None = None
         #: Reduced time limits, in seconds, of kernels whose launches were stopped before.
@@ -124,7 +124,7 @@ class Session:
             self._around = None
 
     def share_facts(self, table: KernelFactsTable) -> None:
-        """Use the facts about kernels that earlier runs with the same options have found."""
+        """Use the facts about kernels that earlier runs with the same options have determined."""
         self.kernel_facts = table
 
     def begins_inside(self, around: Session) -> None:
@@ -147,7 +147,7 @@ class Session:
 
     @property
     def is_child(self) -> bool:
-        """True if this is a child process, so that another one makes the report."""
+        """True if this is a child process, so that another process creates the report."""
         return self._joins is not None
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
@@ -271,9 +271,9 @@ class Session:
             return self._configs.tune(launch) if self.options.all_configs else run_first(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
-        """Treat tensors as unwritten where they hold the mark of unwritten memory.
+        """Treat those parts of tensors as unwritten that contain a marker of unwritten memory.
 
-        Another run, perhaps in another process, has written the mark.
+        Another run, possibly in another process, has written the marker.
 
         Args:
             arguments: Arguments of launches; those that are not tensors are ignored.

@@ -1,10 +1,10 @@
 """Recognises kernels whose accesses do not depend on the order of programs, except under a lock.
 
-A race check that has recorded one order of the programs can only speak for all orders if the order
-does not change which memory they access. Locks seem to break this: the loop that takes a lock runs
-until another program releases it. This analysis recognises kernels in which nothing else depends
-on the order. In the following kernel, each program adds its sums to `out`, except for the first
-one, which overwrites it:
+The result of a race check that has recorded one order of programs is valid for all orders only if
+the order does not change which memory the programs access. With a lock, the order does matter: the
+loop that takes the lock runs until another program releases it. This analysis recognises kernels in
+which nothing else depends on the order. In the following kernel, each program adds its sums to
+`out`, except for the first one, which overwrites it:
 
     while tl.atomic_cas(lock, 0, 1) == 1:  # takes the lock; the loop has no other access
         pass
@@ -20,12 +20,12 @@ The analysis accepts a kernel if
 
 - each lock is taken by such a loop and released in the same block by an exchange, and no lock is
   taken while another one is held;
-- no address and no mask depends on a value loaded from memory that programs write;
-- whether an access runs may depend on such a value only while the lock is held, and only if the
-  section accesses the same address unconditionally, too. Above, the value of `used` decides
-  whether `out` is loaded, but the store accesses the same elements in either case;
+- addresses and masks do not depend on values loaded from memory that programs write;
+- such a value may control whether an access runs, but only while the lock is held, and only if the
+  section also accesses the same address unconditionally. In the example, the value of `used`
+  controls whether `out` is loaded, but the store always accesses the same elements;
 - a barrier separates the last access to a tile from the release, so that all threads have finished
-  it.
+  the access.
 
 The accesses of one order, with the locks held at each, then cover those of every other order.
 """
@@ -152,7 +152,8 @@ def _section(loop: Operation) -> _Section | None:
 
 
 def _orders(op: Operation, how: str) -> bool:
-    """Return whether an atomic is a scalar, has a scope beyond the block, and an order.
+    """Return whether an atomic is a scalar, has a scope larger than the block, and has a memory
+    order.
 
     Args:
         how: The order: `acquire` or `release`; `acq_rel` includes both.
@@ -162,7 +163,7 @@ def _orders(op: Operation, how: str) -> bool:
 
 
 def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
-    """Return the value of the lock for which a loop goes on, if every other value ends it.
+    """Return the value of the lock for which a loop continues, if it ends for every other value.
 
     Args:
         take: The compare-and-swap of the loop.

@@ -1,7 +1,8 @@
-"""Finds the tables that a kernel loads pointers from.
+"""Finds the tables from which a kernel loads pointers.
 
-A kernel may get pointers from memory, for example from a tensor of the addresses of other tensors.
-Such a pointer derives from no parameter, so a finding names the table that it was loaded from.
+A kernel may load pointers from memory, for example from a tensor that contains the addresses of
+other tensors. Such a pointer does not derive from a parameter, so a finding names the table from
+which it was loaded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds scalar atomics whose memory order is too weak to synchronise programs.
 
 A program that uses the result of a scalar atomic learns what other programs have done; it needs
-`acquire` to see their earlier writes. A program that writes a word whose atomics are used
-elsewhere announces its own progress; it needs `release`. Volatile loads have no order at all. A
-race report lists these atomics, since they often are its cause.
+`acquire` to see their earlier writes. A program that writes a word whose atomics are used elsewhere
+signals its own progress; it needs `release`. Volatile loads have no memory order at all. A race
+report lists these atomics, because they often cause the race.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 The access is evaluated again, in the program and iteration of the witness and in a few others: the
 address of each lane, the mask, and each condition that the mask is the conjunction of. A condition
-is the cause if a tighter bound would exclude the lanes outside and no lane inside. If no condition
-is, the mask does not bound the index, which is then the cause.
+is the cause if a tighter bound would exclude the lanes outside and no lane inside. If there is no
+such condition, the mask does not bound the index, and the index is the cause.
 
-A tensor of several dimensions is mostly accessed by rows, and only the last row of a tensor ends
-where its memory ends. So addresses are split into one index per dimension, by the strides of the
+Tensors with several dimensions are usually accessed by rows, and only the last row ends at the end
+of the memory. Addresses are therefore split into one index per dimension, using the strides of the
 tensor, if the kernel computes them in this way.
 """
 
@@ -123,7 +123,9 @@ class _Tile:
 
     @classmethod
     def of(cls, checked: CheckedLaunch, op: Operation, witness: Witness) -> _Tile | None:
-        """Return the evaluated access; None if it is unknown, or is not what was observed."""
+        """Return the evaluated access; None if it cannot be evaluated, or differs from the observed
+        one.
+        """
         tile = cls._evaluated(checked, op, witness)
         if tile is None or int(tile.addresses[0].reshape(-1)[witness.lane]) != witness.address:
             return None
@@ -215,7 +217,7 @@ class _Tile:
         numbers = self._unknown(atom)
         if numbers is None or numbers.ndim > 1 + len(self.shape):
             return None
-        # Where views keep the numbers of axes, an unknown has those of its own tile.
+        # If views do not renumber axes, an unknown has the axes of its own tile.
         return numbers.reshape(*numbers.shape, *(1,) * (1 + len(self.shape) - numbers.ndim))
 
     def _unknown(self, atom: Any) -> NDArray[np.int64] | None:
@@ -254,7 +256,7 @@ class _Tile:
     def _begins_inside(self) -> bool:
         """Return whether the first program is inside all dimensions in its first iterations.
 
-        Otherwise it may be a kernel that treats the tensor as one row of elements.
+        If not, the kernel may treat the tensor as a single row of elements.
         """
         zeros = (0,) * len(self.witness.iterations)
         first = replace(self.witness, program=0, iterations=zeros)
@@ -267,7 +269,8 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return the conditions that a tighter bound would make exclude exactly what is outside.
+        """Return the conditions that would exclude exactly the lanes outside if their bound were
+        tighter.
 
         Args:
             rows: The programs that are considered.
@@ -516,7 +519,9 @@ def _by_whole_mask(kernel: str, mask: Value, lanes: tuple[tuple[int, int], ...] 
 
 
 def _stripped(mask: Value) -> Value:
-    """Return the value that views make a mask of, up to the first that a variable holds."""
+    """Return the operand from which views produce a mask; stop at the first value that a variable
+    holds.
+    """
     while not named(mask) and (op := mask.defining_op) is not None and len(lanes_of(mask)) == 1:
         mask = op.operands[0]
     return mask

@@ -1,4 +1,4 @@
-"""The named values that an address or a condition is computed from, nearest first."""
+"""The named values from which an address or a condition is computed, nearest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.ir.dataflow import carried_values, counted_loop
 from ttools.ir.dialects.traits import COUNTED, READS
 from ttools.ir.semantics import moved_lanes
 
-#: An axis of the value that is explained, or None, for each axis of a part.
+#: For each axis of a part, the corresponding axis of the value that is explained, or None.
 Axes = tuple["int | None", ...]
 
 
@@ -22,9 +22,9 @@ class Part:
 
     Attributes:
         name: The Python variable that holds it; empty if there is none.
-        axes: For each axis of its tile the axis of the access along which it lies.
-        used: Position at which the variable is used, if its own position is that of another one
-            that holds the same value.
+        axes: For each axis of its tile, the corresponding axis of the access.
+        used: Position at which the variable is used; given if the location of the value belongs to
+            another variable.
     """
 
     value: Value

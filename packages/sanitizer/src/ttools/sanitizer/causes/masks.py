@@ -1,4 +1,4 @@
-"""The conditions that a mask is the conjunction of, and lanes that a mask fails to exclude."""
+"""The conditions whose conjunction is a mask, and the lanes that a mask fails to exclude."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Conjunct:
         return None if own is None else self.moved(own)
 
     def excess(self, values: LaneValues) -> Numbers | None:
-        """Return how far the compared value is towards the bound, by lane of the condition.
+        """Return the position of the compared value relative to the bound, for each lane of the
+        condition.
 
         Tightening the comparison excludes the lanes of greatest excess first. None if the condition
         compares no integers for their order, or if they are unknown.
@@ -64,7 +65,7 @@ class Conjunct:
 
 
 def conjuncts(mask: Value | None) -> list[Conjunct]:
-    """Return the conditions that a mask is the conjunction of; constant ones are left out."""
+    """Return the conditions whose conjunction is a mask, without constant ones."""
     return [] if mask is None else list(_conjuncts(mask, ()))
 
 
@@ -83,7 +84,8 @@ def _conjuncts(value: Value, views: tuple[Value, ...]) -> Iterator[Conjunct]:
 
 @dataclass(frozen=True)
 class WrongLanes:
-    """The lanes that a mask fails to exclude and that lie outside of what an access may touch.
+    """The lanes that a mask fails to exclude and that are outside the memory that an access may
+    touch.
 
     Attributes:
         value: The condition that admits them, or the index that no condition bounds.
@@ -131,7 +133,7 @@ def indices_of(part: Part, access: Operation, values: LaneValues) -> Numbers | N
 
 @dataclass(frozen=True)
 class Explained:
-    """The cause of a finding, with what the analysis of other findings needs.
+    """The cause of a finding, with data for the analysis of other findings.
 
     Attributes:
         wrong: The lanes that the mask fails to exclude, if they are known.

@@ -1,8 +1,8 @@
 """Causes of races: lanes that a mask wrongly admits, and barriers that are missing.
 
-A race is a consequence of a mask if it is gone without the accesses of the lanes that the mask
-admits although they lie outside of their tensors, as out-of-bounds accesses of the launch show.
-Races between the threads of a program have a common cause if one barrier would prevent all of them.
+The out-of-bounds accesses of a launch show which lanes a mask wrongly admits. A race is a
+consequence of the mask if it disappears when the accesses of these lanes are ignored. Races between
+the threads of a program have a common cause if one barrier would prevent all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.sanitizer.causes.masks import WrongLanes
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.races.records import Conflict, Records
 
-#: The most elements of an array; races of larger launches are not traced back to masks.
+#: Maximum number of elements of an array; races of larger launches are not traced back to masks.
 _MOST_ELEMENTS = 1 << 24
 
 
@@ -64,7 +64,7 @@ def _pair(conflict: Conflict, sites: Sequence[ProbeSite]) -> tuple[object, ...]:
 
 
 def _wrong_lanes(checked: CheckedLaunch) -> list[tuple[Cause, WrongLanes]]:
-    """Return the masks and indices that let lanes outside, each with all such lanes."""
+    """Return the masks and indices that admit lanes outside, each with all such lanes."""
     united: dict[Value, tuple[Cause, WrongLanes]] = {}
     for explained in checked.causes:
         wrong = explained.wrong
@@ -105,7 +105,8 @@ def _without(
         outside = _outside(checked, sites[number], op, wrong, split.take(rows))
         if outside is None:
             return None
-        # A record of several lanes at one element stays, as not all of them may lie outside.
+        # A record of several lanes at one element is kept, because some of these lanes may be
+        # inside.
         keeps[rows] = ~outside | (more_lanes(split.take(rows)) > 0)
     return split.take(np.flatnonzero(keeps))
 
@@ -119,7 +120,7 @@ def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -
 def _outside(
     checked: CheckedLaunch, probe: ProbeSite, op: Operation, wrong: WrongLanes, records: Records
 ) -> NDArray[np.bool_] | None:
-    """Return which records, each of one element, are of lanes that are not excluded."""
+    """Return a mask of the records, each of one element, whose lanes the mask wrongly admits."""
     programs, row = np.unique(records["program"].astype(np.int64), return_inverse=True)
     ids = np.array([checked.spec.coordinates(int(n)) for n in programs], np.int64).reshape(-1, 3)
     lanes = wrong.in_access(op, lane_values(checked, ids))

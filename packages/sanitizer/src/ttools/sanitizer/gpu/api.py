@@ -42,7 +42,7 @@ from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
 __all__ = ["GpuSanitization", "sanitize_on_gpu"]
 
 _LAST_LINES = 8
-#: Status of a program that Ctrl-C has ended, as a shell reports it.
+#: Exit status, as a shell reports it, of a program that Ctrl-C has stopped.
 _INTERRUPTED = 130
 
 
@@ -79,7 +79,7 @@ class GpuSanitization:
     Attributes:
         options: Options of the runs.
         launches: Launches of the first run that made any; equal launches have one entry.
-        warnings: Sentences on what was not checked, or not to the end.
+        warnings: Sentences on what was not checked, or not checked completely.
         notes: Sentences on limits of the tools that apply to every program.
         status: First exit status of the runs that is not 0, else 0; None until `run` has ended.
     """
@@ -231,7 +231,7 @@ def sanitize_on_gpu(
 
     The program runs once for each tool: memcheck, racecheck, initcheck and synccheck by default.
     Only the first run uses the streams of this process: the output of the others is not shown. An
-    invalid access ends its kernel, and the program goes on.
+    invalid access terminates its kernel, and the program continues.
 
     Args:
         target: A script, a module or code.

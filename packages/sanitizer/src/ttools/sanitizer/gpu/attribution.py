@@ -1,8 +1,9 @@
 """Assigns errors to the launches that made them, and addresses to arguments.
 
-The report of a tool does not say which launch an error comes from. But it grows while the program
-runs, and the log of launches notes its length, in bytes, before and after each launch. So an error
-belongs to a launch that was running when the report had reached the error's position.
+The report of a tool does not contain the launch to which an error belongs. However, the report
+grows while the program runs, and the log of launches contains its length, in bytes, before and
+after each launch. An error therefore belongs to a launch that was running when the report had
+reached the error's position.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from ttools.sanitizer.gpu.tools import GpuTool
 
 
 class UnseenWrites:
-    """The arguments that a run wrote by instructions which initcheck does not track.
+    """The arguments that a run wrote with instructions that initcheck does not track.
 
-    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton uses them
-    for stores through tensor descriptors, so initcheck takes such memory to be unwritten.
+    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton uses these
+    for stores through tensor descriptors, so initcheck treats such memory as unwritten.
 
     Args:
         launches: Launches in the log of the run.
@@ -150,7 +150,7 @@ def _finding(
     kind, message = _kind(record, tool, _where(record, argument))
     kind_entry = CHECKS[tool.check].kinds.get(kind)
     check = tool.check
-    if kind_entry is None:  # a mode of Triton finds kinds of more than one check
+    if kind_entry is None:  # a mode of Triton reports kinds of more than one check
         check = next((name for name, entry in CHECKS.items() if kind in entry.kinds), check)
         kind_entry = CHECKS[check].kinds.get(kind)
     severity: Severity = "error" if kind_entry is None else kind_entry.severity

@@ -1,8 +1,8 @@
 """The modes of Triton's own instrumentation, as tools.
 
 In these modes Triton compiles checks into the kernel, so the program runs without
-compute-sanitizer. A table lists for each mode the check that it makes, the environment variables
-that switch it on, and the GPUs that have it.
+compute-sanitizer. A table lists, for each mode, the corresponding check, the environment variables
+that enable the mode, and the GPUs that support it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class TritonTool(GpuTool):
     """One mode of Triton's instrumentation.
 
     Attributes:
-        variables: Names and values of the environment variables that switch the mode on.
-        vendors: Vendors of GPUs for which Triton has the mode.
+        variables: Names and values of the environment variables that enable the mode.
+        vendors: Vendors of GPUs for which Triton supports the mode.
     """
 
     variables: tuple[tuple[str, str], ...] = ()

@@ -2,7 +2,7 @@
 
 The log has one JSON object per line and is flushed after each, so that it is complete up to the
 point of a crash. Each launch is logged with the length of the tool's report, in bytes, before and
-after it. This *position* is what assigns errors in the report to launches.
+after it. This *position* is used to assign errors in the report to launches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogEntry:
         function: Name that the kernel was compiled under.
         source: File of its TTIR, in the folder of the run.
         begin: Position of the launch.
-        end: Position when it had run; None if that was not waited for.
+        end: Position when the launch had finished; None if the log did not wait for that.
     """
 
     spec: LaunchSpec
@@ -81,8 +81,8 @@ class RunLog:
         launches: Launches, in the order in which they were made.
         status: Exit status of the script; None if a signal or `os._exit` ended the process.
         failures: Messages of errors that occurred while a launch was logged.
-        refusal: Reason why ttools did not run the program, or not to its end; None if it did.
-        misuse: True if the reason for a refusal is an error of the user.
+        refusal: Reason why ttools did not run the program completely; None if it did.
+        misuse: True if this reason is an error of the user.
     """
 
     launches: list[LogEntry] = field(default_factory=list)
@@ -174,7 +174,7 @@ class LogWriter:
             self._file.write(json.dumps(entry, default=str) + "\n")
 
     def _position(self) -> int:
-        """Return the present length of the tool's report in bytes."""
+        """Return the current length of the tool's report in bytes."""
         try:
             return (self._folder / REPORT).stat().st_size
         except FileNotFoundError:

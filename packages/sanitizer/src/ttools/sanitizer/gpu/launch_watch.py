@@ -1,7 +1,7 @@
 """Logs every launch of this process, with its arguments, by hooks in Triton and Inductor.
 
 The hooks do not change what the program computes. If a launch cannot be logged, the log says so and
-the program goes on.
+the program continues.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class RunLogger:
     def install(self) -> Patches:
         """Install the hooks; return the patches, by which they are removed."""
         patches = Patches()
-        # Errors are reported at source lines of the machine code, and Triton's cache could return
-        # code of an equal kernel in another file.
+        # Errors are reported at the source lines stored in the machine code, and Triton's cache
+        # could return the code of an equal kernel in another file.
         triton_versions.keep_files_apart(patches)
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)
@@ -84,7 +84,7 @@ class RunLogger:
 
 
 def _untimed(tuner: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    """Make an autotuner run each configuration once, since times under a tool mean nothing."""
+    """Make an autotuner run each configuration once, because times under a tool are meaningless."""
     triton_versions.set_benchmark(tuner, _run_once)
 
 
@@ -110,6 +110,6 @@ def wait_for_gpu() -> bool:
         if torch.cuda.is_current_stream_capturing():
             return False
         torch.cuda.synchronize()
-    except RuntimeError:  # the program meets the same failure at its next call
+    except RuntimeError:  # the program's next call raises the same error
         return False
     return True

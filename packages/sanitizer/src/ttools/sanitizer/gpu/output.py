@@ -1,8 +1,8 @@
 """Parses the reports of compute-sanitizer's tools.
 
-An error is a paragraph of lines with a common prefix. It says what happened, at which instruction,
-in which thread and block, and at which address. Paragraphs in an unknown form are kept as text, so
-that nothing is lost.
+An error is a paragraph of lines with a common prefix. It contains the problem, the instruction, the
+thread and block, and the address. Paragraphs in an unknown form are kept as text, so that no
+information is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class HazardousAccess:
-    """One side of a race in shared memory.
+    """One of the accesses of a race in shared memory.
 
     Attributes:
         access: Kind of the access: `read` or `write`.
@@ -84,7 +84,7 @@ class Output:
         records: Errors, in the order of the report.
         remarks: Other paragraphs, such as internal errors of the tool and warnings.
         not_printed: Number of errors beyond the limit, which the tool did not print.
-        crashed: True if the program ended by a signal.
+        crashed: True if a signal killed the program.
     """
 
     records: list[Record] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Runs a command until it ends, exceeds a time limit, or the user presses Ctrl-C.
 
-The command gets a process group of its own, so that the processes it starts can be stopped with
-it. A terminal does not send Ctrl-C to that group, so it is passed on.
+The command gets its own process group, so that the processes that it starts can be stopped with it.
+A terminal does not send Ctrl-C to that group, so this module forwards it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
-#: Signals that end a program, in this order, each with the seconds it has to react.
+#: Signals that are sent to stop a program, in this order, each with the number of seconds to wait.
 _GRACE_S = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0))
 
 
@@ -79,7 +79,7 @@ def _stop(process: subprocess.Popen[bytes], signals: Sequence[tuple[signal.Signa
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(grace)
             break
-    # Processes that it started may still run.
+    # Processes that the program started may still be running.
     _signal_group(process, signal.SIGKILL)
     return process.poll() if process.poll() is not None else -signal.SIGKILL  # type: ignore[return-value]
 

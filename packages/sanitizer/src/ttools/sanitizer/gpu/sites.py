@@ -30,8 +30,8 @@ class Site:
         location: Location of the operation, or of the line if it has several operations; None if
             the line is unknown, too.
         parameters: Names of the parameters that its pointers derive from; empty if unknown.
-        is_compilers: True if the kernel's TTIR has no such access at the line, so that the compiler
-            inserted it, such as one to scratch memory.
+        is_compilers: True if the kernel's TTIR has no such access at the line, which means that the
+            compiler inserted it, for example an access to scratch memory.
     """
 
     location: SourceLocation | None = None
@@ -88,7 +88,7 @@ def written_through_descriptors(source: Path | None) -> frozenset[str]:
 def _is_at(location: SourceLocation, file: str, line: int) -> bool:
     """Return whether a location is at a line of a file.
 
-    Only file names are compared, since debug information may join folder and file in another way.
+    Only file names are compared, because debug information may combine folder and file differently.
     """
     return location.line == line and Path(location.file).name == Path(file).name
 

@@ -24,13 +24,13 @@ STREAMS = "streams.txt"
 _SIGNALLED = 128
 _INTERRUPTED = 130
 _ENVIRONMENT = {
-    # With torch's pool, most accesses beyond a tensor stay inside of an allocation.
+    # With torch's memory pool, most accesses beyond a tensor would be inside an allocation.
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
     "TTOOLS_BACKEND": "off",
 }
 #: Variables with which Triton would not compile for the GPU, or would omit line tables.
 _UNSET = ("TRITON_INTERPRET", "TRITON_DISABLE_LINE_INFO")
-#: Remarks that mean that nothing was checked.
+#: Remarks of a tool which mean that nothing was checked.
 _FATAL = re.compile(r"[Dd]evice not supported|No attachable process found|Failed to initialize")
 
 
@@ -130,8 +130,8 @@ def _status(log: RunLog, output: Output, why: str, status: int) -> int:
         return _INTERRUPTED
     if log.status is not None:
         return log.status
-    # The program called os._exit, or a signal ended it. After a signal, compute-sanitizer exits
-    # with the number of the signal, or with 0.
+    # The program called os._exit, or a signal killed it. After a signal, compute-sanitizer exits
+    # with the signal's number, or with 0.
     if output.crashed:
         return _SIGNALLED + status if 0 < status < _SIGNALLED else 1
     return _SIGNALLED - status if status < 0 else status

@@ -1,4 +1,4 @@
-"""The tools of compute-sanitizer, with the check that each makes and its options."""
+"""The tools of compute-sanitizer, with the check to which each corresponds and its options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ttools.sanitizer.checks.registry import default_checks
 
 #: Largest number of errors that a tool prints in one run.
 PRINT_LIMIT = 20_000
-#: Bytes between allocations, so that an access which is out of bounds by less is in no other one.
+#: Bytes between allocations. An access that is out of bounds by less is not inside another
+#: allocation.
 _PADDING = 4096
 
 _COMMON = (
@@ -21,7 +22,7 @@ _COMMON = (
     *("--strip-paths", "no"),
     *("--demangle", "simple"),
     *("--show-backtrace", "device"),
-    # A program may exit with any status, and need not use a GPU.
+    # A program may exit with any status, and may not use a GPU.
     *("--check-exit-code", "no"),
     *("--require-cuda-init", "no"),
 )
@@ -60,9 +61,9 @@ TOOLS = (
         "memcheck",
         (
             *("--padding", str(_PADDING)),
-            # An invalid access ends its kernel, and the program goes on.
+            # An invalid access terminates its kernel, and the program continues.
             *("--destroy-on-device-error", "kernel"),
-            # torch makes calls that fail and handles the errors.
+            # torch makes API calls that fail, and handles the errors.
             *("--report-api-errors", "no"),
         ),
     ),

@@ -1,1 +1,1 @@
-"""One launch under the checks: what is known of it, how it runs, also again, and its words."""
+"""One launch under the checks: its data, its execution and repetition, and its options."""

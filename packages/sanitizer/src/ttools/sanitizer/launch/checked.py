@@ -46,7 +46,7 @@ class CheckedLaunch:
         launch: The launch; its description as data is `spec`.
         options: The options of the run.
         kernel: Facts about the kernel.
-        book: The addresses that the run has seen.
+        book: The addresses that occurred so far in this run.
         memory: The record of bytes that were never written.
         outputs: The outputs of the run that have unwritten elements.
         is_trial: If True, memory is restored afterwards for another configuration.
@@ -58,7 +58,7 @@ class CheckedLaunch:
         rewrites: The passes that rewrite the kernel.
         instruments: Observations that native code makes.
         hung: True if the launch ended because no program could continue.
-        reaches_foreign_memory: True if arguments hold addresses of memory with unknown bounds.
+        reaches_foreign_memory: True if arguments contain addresses of memory with unknown bounds.
         seconds: Time limit of an execution; None for no limit.
         report: The result of the first execution.
         monitor: Observations of the run in the programs' own order.
@@ -157,8 +157,8 @@ class CheckedLaunch:
         if self.options.poison and kernel.fact(poison.is_needed):
             passes = [*passes, poison.PASS]
         if passes or kernel.calls:
-            # Only the caller knows the parameter from which a pointer in a callee derives, so calls
-            # are inlined for all checks.
+            # The parameter from which a pointer in a called function derives is known only in the
+            # caller, so calls are inlined for all checks.
             self.rewrites = kernel.remember(
                 tuple(passes), lambda: Rewrites(passes, inlines=kernel.calls)
             )
@@ -172,7 +172,7 @@ class CheckedLaunch:
 
         Args:
             options: Options of this execution, such as the order of programs.
-            rereads: Chooses the values that accesses see which leave memory unchanged.
+            rereads: Chooses the values that are returned by accesses that leave memory unchanged.
 
         Raises:
             TtoolsError: If the launch would fail without checks, too.

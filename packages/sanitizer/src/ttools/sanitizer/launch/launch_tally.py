@@ -14,7 +14,7 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.stopped_launches import unfinished
 
-#: Stands for the grid of a launch whose kernel was not compiled.
+#: Used as the grid of a launch whose kernel was not compiled.
 _NO_GRID = 0, 0, 0
 
 
@@ -30,16 +30,16 @@ class Tally:
         self._lock = threading.Lock()
         #: Number of launches and their seconds, by launch signature.
         self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
-        #: Why some of them were not checked completely, by launch signature.
+        #: Reasons why launches were not checked completely, by launch signature.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
-        #: Works that have not ended, with their launches unless a kernel is still being compiled.
+        #: Works in progress, with their launches unless a kernel is still being compiled.
         self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
         self._begun: Counter[str] = Counter()
 
     def begin(
         self, kernel: str, seconds: float | None, phase: str, checked: CheckedLaunch | None = None
     ) -> Work:
-        """Begin the next launch of a kernel as the work of this thread, which lasts until `end`.
+        """Begin the next launch of a kernel as the work of this thread, until `end` is called.
 
         Args:
             kernel: Name of the kernel.

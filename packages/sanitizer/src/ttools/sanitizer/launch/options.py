@@ -7,7 +7,7 @@ from typing import Literal
 
 from ttools.core.errors import UsageError
 
-#: Seconds; longer than any launch that a user waits for.
+#: Default time limit in seconds; longer than any launch that a user waits for.
 DEFAULT_TIMEOUT = 600.0
 
 
@@ -17,14 +17,14 @@ class SanitizeOptions:
 
     Attributes:
         checks: Names of checks; see `checks.registry`.
-        view_bounds: Severity of leaving the elements of the view passed, inside its storage; by
-            default stores and atomics are errors, loads warnings.
+        view_bounds: Severity of accesses that leave the elements of the view but stay in its
+            storage. By default, stores and atomics are errors, and loads are warnings.
         threads: Number of threads that run programs; None for torch's number.
         seed: Seed of the second, shuffled run of launches whose programs synchronise.
-        max_findings: Maximum number of counted findings reported, most severe first.
+        max_findings: Maximum number of findings that are reported, most severe first.
         all_configs: If True, run every configuration of autotuned kernels.
         timeout: Time limit per launch in seconds; None for no limit.
-        poison: If True, unwritten memory and undefined lanes hold NaN, or junk for integers.
+        poison: If True, unwritten memory and undefined lanes hold NaN, or negative integers.
     """
 
     checks: frozenset[str]

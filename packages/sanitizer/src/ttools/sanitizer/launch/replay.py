@@ -1,8 +1,8 @@
-"""Runs a launch again to learn what its records do not show.
+"""Runs a launch again to determine what its records do not show.
 
-There are three questions: do programs that store to the same bytes store equal values, which lanes
-of one store overwrite each other, and does another order of programs show other races? Memory is
-afterwards as the first run left it.
+A repeated run answers three questions. Do programs that store to the same bytes store equal values?
+Which lanes of one store overwrite each other? Does another order of programs show other races?
+Afterwards, memory has the contents that the first run left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ttools.sanitizer.races import Overlaps, Records
 
 #: Maximum total size of storages that are copied for a second run, in bytes.
 _LARGEST_SNAPSHOT = 1 << 32
-#: The same for launches that may write to any memory that the run has seen.
+#: The same limit for launches that may write to any memory known to the run.
 _LARGEST_UNKNOWN = 1 << 28
 
 
@@ -37,8 +37,8 @@ def changing_stores(
     """Return the stores of a launch that would change memory if it ran once more.
 
     The launch runs again without storing anything. If several programs stored to an element and
-    none of their stores appears here, all of them stored the same value. In a kernel that reads
-    what it overwrites nearly every store appears, but such programs race anyway.
+    none of their stores appears here, all of them stored the same value. In a kernel that reads the
+    elements that it overwrites, nearly every store appears, but its programs race anyway.
 
     Args:
         launch: A launch that has run once.
@@ -68,7 +68,7 @@ def changing_stores(
 
 @contextmanager
 def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
-    """Restore memory and the monitor of a launch afterwards; a failure ends the block silently."""
+    """Restore memory and the monitor of a launch afterwards, and suppress failures in the block."""
     after, own = Snapshot(written), launch.monitor
     try:
         with suppress(TtoolsError):
@@ -96,8 +96,9 @@ def on_one_thread(
 ) -> Monitor | None:
     """Run a launch again with its programs one after the other.
 
-    Lanes read back what they have stored after all have stored. A program on another thread that
-    stores to the same elements meanwhile, which is another defect, would look like another lane.
+    After all lanes have stored, each lane reads back the stored element. If a program on another
+    thread stored to the same elements in between, which is a different defect, this would look like
+    a store of another lane.
 
     Args:
         launch: A launch that has run once.
@@ -128,8 +129,8 @@ def in_another_order(
         execute: Runs the launch in the other order.
 
     Returns:
-        The observations of that run, for a deadlock up to where programs waited; None if it failed
-        otherwise, which may be due to the order alone.
+        The observations of that run; for a deadlock, those up to the point where programs waited.
+        None if the run failed for another reason, because the order alone may cause this.
 
     Raises:
         PhaseStopped: If the time limit of a launch was exceeded.
@@ -152,9 +153,9 @@ def in_another_order(
 
 
 def snapshot_before(launch: KernelLaunch, read: Collection[int]) -> Snapshot | None:
-    """Save the memory that a launch may read and write; None if unknown or too much.
+    """Save the memory that a launch may read and write; return None if it is unknown or too large.
 
-    Memory that it writes without reading does not influence what it does.
+    Memory that a launch writes without reading does not influence its behaviour.
 
     Args:
         launch: A launch that has not run yet.

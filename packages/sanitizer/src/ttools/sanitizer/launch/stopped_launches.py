@@ -59,7 +59,7 @@ def _where(stop: Stop) -> str:
 
 
 def unfinished(work: Work, error: BaseException | None, checks: Sequence[str]) -> Unfinished:
-    """Return the record of a launch whose checks were ended by an error, or have not ended.
+    """Return the record of a launch whose checks were stopped by an error or are still running.
 
     Args:
         work: The work of the thread that makes the launch.
@@ -108,7 +108,8 @@ def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]
 def phase_finding(
     kernel: str, record: Unfinished, missing: Sequence[str], **fields: object
 ) -> Finding:
-    """Return the same finding for a launch of which only the kernel's name may be known.
+    """Return the finding of `cut_short` for a launch of which possibly only the kernel's name is
+    known.
 
     Args:
         kernel: Name of the kernel.

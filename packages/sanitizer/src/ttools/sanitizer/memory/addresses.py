@@ -1,4 +1,4 @@
-"""The memory that a run has seen: arguments, tensors whose address was taken, foreign memory.
+"""The memory that is known in a run: arguments, tensors whose address was taken, foreign memory.
 
 Pointers that kernels load from memory are checked against it. Programs fill tables of addresses
 with `Tensor.data_ptr()`, which is observed while a run is active.
@@ -29,7 +29,7 @@ class Addresses:
         self._book = book
 
     def allocations(self) -> list[tuple[int, int]]:
-        """Return all memory that a pointer of unknown origin may lead to."""
+        """Return all memory to which a pointer of unknown origin may point."""
         own = [region.storage for region in self._regions if region.storage[1]]
         return sorted({*own, *self._book.live()})
 
@@ -111,10 +111,10 @@ _MOST = 1 << 20
 def foreign_memory(
     values: Iterable[Any], known: Sequence[Range], freed: Callable[[int], object]
 ) -> list[Range]:
-    """Return the memory, not torch's, to which a launch is given addresses.
+    """Return the memory not allocated by torch whose addresses are passed to a launch.
 
-    Such memory belongs to NumPy, to a library or to a mapping, and its bounds are unknown. A launch
-    may access it from the address on, up to the next known memory or the end of the mapping.
+    Such memory belongs to NumPy, to a library or to a memory mapping, and its bounds are unknown. A
+    launch may access it from the address on, up to the next known memory or the end of the mapping.
 
     Args:
         values: The arguments; integers, and tensors on the host, may hold addresses, also in

@@ -1,16 +1,16 @@
-"""Observes the memory that torch allocates uninitialised, below everything that programs can
-name.
+"""Observes the memory that torch allocates uninitialised, in torch's dispatcher.
 
-Every allocation of a tensor that does not fill it reaches a few operators of torch's dispatcher.
-While a watcher is registered, their kernels are replaced by ones that call the originals and report
-the result. So torch's functions stay the same objects for TorchScript, `torch.compile`, pickle and
-`is`, and temporaries and results of composed operators are observed like `torch.empty`. Of the
-operators that fill what they allocate themselves, those are observed that copy elements, multiply
-matrices or reduce; of operators that fill existing memory, the most frequent ones. Others accept
-numbers in the place of tensors, which a replaced kernel receives as plain numbers.
+Every allocation of a tensor without filling it calls one of a few operators of torch's dispatcher.
+While a watcher is registered, the kernels of these operators are replaced by functions that call
+the originals and report the result. torch's functions therefore remain the same objects for
+TorchScript, `torch.compile`, pickle and `is`, and temporaries and results of composed operators are
+observed like those of `torch.empty`. Among the operators that fill the memory that they allocate,
+those that copy elements, multiply matrices or reduce are observed. Among operators that fill
+existing memory, the most frequent ones are observed. Others accept numbers instead of tensors, and
+a replaced kernel receives these as plain numbers.
 
-Two kinds of objects need methods of Python to be replaced: storages that are made without a tensor,
-and subclasses of `torch.Tensor`.
+For two kinds of objects, Python methods must be replaced: storages that are created without a
+tensor, and subclasses of `torch.Tensor`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Watcher(Protocol):
         """
 
     def assigned(self, tensor: Any, source: Any) -> None:
-        """Handle a copy of a tensor's elements to another tensor, perhaps of another type."""
+        """Handle a copy of a tensor's elements to another tensor, possibly of another type."""
 
     def written(self, tensor: Any) -> None:
         """Handle an operator that has written all elements of a tensor."""
@@ -375,11 +375,11 @@ def let_subclasses_be_made(patches: Patches) -> None:
     """Give subclasses of `torch.Tensor` a constructor that works for observed allocations.
 
     For `class Tile(torch.Tensor)` and `Tile(3)`, torch allocates a tensor and creates an object of
-    `Tile` for it. If a Python function has observed the allocation, there already is an object of
-    another type, and torch raises an error. So subclasses without a constructor of their own,
-    present and future, get one that creates a second tensor of the memory. `torch.Tensor.__new__`
-    stays unchanged because Dynamo knows it by identity; called with a subclass and sizes, it still
-    fails.
+    `Tile` for it. If a Python function has observed the allocation, an object of another type
+    already exists, and torch raises an error. Existing and future subclasses without their own
+    constructor therefore get one that creates a second tensor over the same memory.
+    `torch.Tensor.__new__` stays unchanged because Dynamo knows it by identity; called with a
+    subclass and sizes, it still fails.
     """
     import torch
 

@@ -1,10 +1,10 @@
 """Memory of a GPU that torch allocated uninitialised.
 
-It is filled on the GPU with a word of its own, like memory of the host (`pattern.py`). A checked
-launch works on copies on the host; while it runs, such a copy is as unwritten as the memory it was
-copied from. Kernels and operators that run on the GPU are not followed, but what they write no
-longer holds the word. So only whole words that still hold it count as unwritten (`evidence.py`),
-and memory that is allocated while a CUDA graph is captured is not watched.
+Each storage is filled on the GPU with its own word, like memory of the host (`pattern.py`). A
+checked launch works on copies on the host; while it runs, the same bytes of such a copy count as
+unwritten as in the original. Kernels and operators that run on the GPU are not observed, but memory
+that they write no longer contains the word. Therefore, only whole words that are unchanged count as
+unwritten (`evidence.py`). Memory that is allocated while a CUDA graph is captured is not watched.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeviceStorage(UnwrittenStorage):
         self.device = device
 
     def current_bytes(self, first: int, end: int) -> Bytes:
-        """Return the present content of a range; zeros if the GPU no longer answers."""
+        """Return the current content of a range; zeros if the GPU no longer responds."""
         import torch
 
         try:

@@ -1,16 +1,18 @@
 """Decides which bytes of a storage were certainly never written.
 
-Memory that nobody has written still holds the word that it was filled with, but the reverse need
-not be true. So each storage has a *shadow*: a mark for each byte that no observed event has
-written. Events are stores of kernels (from their log, from shadows that the kernel itself keeps, or
-from running the launch again) and operators of torch that fill memory. Other writers are not
-observed: NumPy, C libraries, most operators. They show by what they change:
+Memory that was never written still contains the word that it was filled with, but memory that
+contains the word may have been written. Therefore, each storage has a *shadow*: a mark for each
+byte that no observed event has written. Events are stores of kernels (from their log, from shadows
+that the kernel itself keeps, or from running the launch again) and operators of torch that fill
+memory. Other writers (NumPy, C libraries, most operators) are not observed, but they can be
+inferred from the bytes that they change:
 
-- If all marked bytes are unchanged, there was no such writer, and every mark is right: a writer
-  changes bytes, as programs do not know the words that storages are filled with.
-- Otherwise somebody has written, and a marked byte that is unchanged may have been written with the
-  value that it had. Whole words of 8 bytes that are unchanged are certain all the same, and so are
-  half words beside a certain one, or among several such halves. Anything smaller counts as written.
+- If all marked bytes are unchanged, there was no such writer, and every mark is correct: programs
+  do not know the words with which storages are filled, so a writer changes bytes.
+- Otherwise, there was an unobserved writer, and it may have written a marked byte with the value
+  that the byte already had. Nevertheless, unchanged whole words of 8 bytes are certainly unwritten,
+  and so are unchanged half words next to such a word, or if there are several such halves. Anything
+  smaller counts as written.
 
 For example, a storage of 16 bytes is filled with the word `w0…w7` twice. NumPy writes the number
 `w0 w1` to the first two bytes by coincidence, and other data to bytes 2 to 5. Bytes 0, 1, 6 and 7
@@ -30,7 +32,8 @@ from ttools.sanitizer.memory.pattern import HALF, WORD
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bools
 
-#: This many isolated half words are no coincidence, as one in four billion matches by chance.
+#: This number of isolated half words cannot be a coincidence, because one in four billion matches
+#: by chance.
 _SEVERAL = 3
 _ALL_OF_A_HALF = np.uint32(0x01010101)
 

@@ -1,12 +1,12 @@
-"""Observes what the host reads of tensors: by operators, as NumPy arrays and lists, by printing.
+"""Observes the host's reads of tensors: by operators, as NumPy arrays and lists, and by printing.
 
-Operators are observed by a dispatch mode, which only threads with something to watch have. It lies
-below all modes of the program, so that those may end as they began, and TorchDynamo ignores it. A
-backward pass gives each of its steps, in any thread, the modes that were active when it began.
-Therefore a pass that calls Python (which may launch kernels) starts with the mode, and after each
-pass, and in each new thread, the mode is installed again. Values that leave torch's dispatcher are
-observed at the methods that do so. Not observed are reads by threads that are already running, and
-by code that TorchInductor has compiled.
+Operators are observed by a dispatch mode, which is installed only in threads that have something to
+watch. It is below all modes of the program, so that these can be removed in the usual order, and
+TorchDynamo ignores it. In each step of a backward pass, in any thread, the modes are active that
+were active when the pass began. Therefore, a pass that calls Python (which may launch kernels)
+starts with the mode, and the mode is installed again after each pass and in each new thread. If
+values leave torch's dispatcher, the methods that return them are observed. Reads by threads that
+are already running, and by code that TorchInductor has compiled, are not observed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _OVERWRITING_SOME = frozenset(
     | {"requires_grad_", "rename_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_"}
     | {"unsqueeze_", "as_strided_"}
 )
-#: All in-place operators that do not read what they write: the above, and those that write all
-#: elements.
+#: All in-place operators that do not read the elements that they write: the above, and those that
+#: write all elements.
 _OVERWRITING = _OVERWRITING_SOME | frozenset(
     {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "random_", "normal_"}
     | {"uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_"}
@@ -70,7 +70,7 @@ class Reader(Protocol):
             result: Result of the operator, if it contains only some of the elements.
             again: Computes the result again; None if all elements are read.
             how: `leaving` if other code receives the memory and may write to it, `copying` for
-                plain copies, or `computing`.
+                plain copies, or `computing` for other operators.
         """
 
     def copied(self, tensor: Any, copy: Any) -> None:
@@ -118,7 +118,9 @@ class HostReads:
             self._passes.__enter__()
 
     def begin(self) -> None:
-        """Observe this thread's operators, and in all threads what leaves torch, from now on."""
+        """From now on, observe this thread's operators, and in all threads values that leave
+        torch.
+        """
         if not self._patched:
             self._patches.__enter__()
             self._patched = True
@@ -126,14 +128,14 @@ class HostReads:
         self._enter_mode()
 
     def _enter_mode(self) -> None:
-        """Put the mode into this thread unless it is there."""
+        """Install the mode in this thread unless it is already installed."""
         if self._mode is None:
             self._mode = _mode(self._reader, lambda: self._is_reporting)
         if self._mode not in _modes()._get_current_dispatch_mode_stack():
             _put_beneath(self._mode)
 
     def end(self) -> None:
-        """Stop observing this thread's operators, which are then as fast as usual."""
+        """Stop observing this thread's operators, so that they run at their usual speed."""
         self._is_reporting = False
         if self._mode is not None:
             _take_out(self._mode)

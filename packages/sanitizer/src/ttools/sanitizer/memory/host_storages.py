@@ -18,7 +18,7 @@ from ttools.sanitizer.memory.pattern import HALF, Grain, grain_of, holding, word
 from ttools.sanitizer.memory.unwritten_elements import Bools
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
-#: A storage may be filled if it takes at most one such part of the free memory.
+#: A storage is filled only if its size is at most the free memory divided by this number.
 _FREE_PART = 4
 
 
@@ -49,8 +49,8 @@ def plain_storage(tensor: Any) -> Any:
 
 
 def most_filled() -> int:
-    """Return the maximum size of a storage that is filled, as filling makes all its pages
-    resident.
+    """Return the maximum size of a storage that is filled; there is a limit because filling makes
+    all pages resident.
     """
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 

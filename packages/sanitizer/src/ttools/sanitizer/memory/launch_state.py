@@ -1,4 +1,4 @@
-"""Memory from before a launch, so that the launch can be repeated as if for the first time."""
+"""The contents of memory before a launch, with which the launch can be repeated."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ class _NeverExpires:
 def lent_to_host(
     memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[None]:
-    """Make the host copies of a launch as unwritten as the memory that they are copies of.
+    """Treat the same bytes of a launch's host copies as unwritten as in the memory that was copied.
 
     Args:
         memory: The record of unwritten memory.
         arguments: The arguments as the program passed them.
-        values: The arguments with host copies in the place of GPU memory.
+        values: The arguments with host copies instead of GPU memory.
     """
     lent: list[tuple[DeviceStorage, UnwrittenStorage]] = []
     for argument, value in zip(arguments, values, strict=True):
@@ -152,8 +152,8 @@ def _on_device(tensor: Any) -> bool:
 
 
 def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
-    """Group targets and sources by device, as wide elements as possible, for one kernel per
-    group.
+    """Group targets and sources by device, with elements as wide as possible, so that one kernel
+    copies each group.
     """
     import torch
 

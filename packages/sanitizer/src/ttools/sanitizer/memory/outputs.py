@@ -55,14 +55,14 @@ class OutputView:
 
     Attributes:
         view: The elements of the output.
-        tell: Makes findings for the launch.
+        tell: Creates findings for the launch.
         copied: Bytes of the storage to which the launch stored copies of unwritten elements.
         missing: Bytes unwritten when the launch ended, if another configuration ran after it; by
             default they are determined when the output is read.
         untouched: Not None for a tensor that was not passed to the launch, but has as many elements
-            as one of its outputs: an untouched storage, or a copy of one. It is reported if none of
-            its elements is written, and only when it is computed with, or a copy of it leaves
-            torch.
+            as one of its outputs: an untouched storage, or a copy of one. It is reported only if
+            none of its elements is written, and only when an operator computes with it or a copy of
+            it leaves torch.
     """
 
     view: TensorSpec
@@ -89,7 +89,7 @@ class _Output:
     def missing(
         self, output: OutputView, unwritten: Bools, looked_at: Bools | None
     ) -> tuple[Bools, Bools]:
-        """Return the unwritten elements of an output, and those of them that hold copies.
+        """Return the unwritten elements of an output, and those among them that contain copies.
 
         Args:
             output: An element of `views`.
@@ -135,7 +135,7 @@ class UnwrittenOutputs:
         return KernelReads(self._own)
 
     def is_whole(self, region: Region, *, is_trial: bool = False) -> bool:
-        """Return whether an argument has no unwritten elements, as most outputs.
+        """Return whether an argument has no unwritten elements, which is true for most outputs.
 
         Args:
             region: The memory of the argument.
@@ -155,7 +155,7 @@ class UnwrittenOutputs:
         return True
 
     def _look_again(self, output: _Output) -> None:
-        """Forget views that have been written since, or were left by earlier configurations."""
+        """Drop views that have been written since, or that belong to earlier configurations."""
         left = self._left(output)
         output.views = [
             passed
@@ -197,7 +197,7 @@ class UnwrittenOutputs:
         self._reads.begin()
 
     def consumed(self, starts: Iterable[int]) -> None:
-        """Note that kernels may read these storages, so that the host need not."""
+        """Note that kernels may read these storages, so that they need not be read by the host."""
         with self._lock:
             for start in starts:
                 if start in self._outputs:
@@ -232,7 +232,7 @@ class UnwrittenOutputs:
         self._reads.begin()
 
     def passed_to_launch(self, starts: Collection[int]) -> None:
-        """Note that a launch was given these storages, so that they are not untouched."""
+        """Note that these storages were passed to a launch, so they are no longer untouched."""
         self._memory.untouched.remove(starts)
         with self._lock:
             for start in self._outputs.keys() & starts:
@@ -290,8 +290,8 @@ class UnwrittenOutputs:
                 self._watch_untouched(start, nbytes, count, passed.tell, "copy")
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Note that the host writes all or some elements, so that no configuration has left
-        them.
+        """Note that the host writes all or some elements, which are then not attributed to any
+        configuration.
         """
         output = self._output_of(tensor)
         if output is None:

@@ -1,8 +1,8 @@
 """The words that mark memory as never written: one for each storage.
 
-A storage is filled by repeating one random word of 64 bits. No program can know the word, so data
-do not contain it by coincidence or on purpose. Memory that still holds its word is a candidate for
-memory that nobody wrote; `evidence.py` decides which candidates are certain.
+A storage is filled by repeating one random word of 64 bits. A program cannot know the word, so it
+is very unlikely that data contain it. Memory that still contains its word is a candidate for
+unwritten memory; `evidence.py` decides which candidates are certain.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _LARGEST = 1 << 26
 #: Up to this many bytes, a single such element is a candidate.
 SMALL = 1 << 16
 
-#: The 16-bit values of which words consist. As integers of any width they are negative, so that
-#: loops up to such a bound end at once. As f16 they lie between -512 and -32,000, as bf16 and f32
-#: they are below -1e19.
+#: The 16-bit values of which words consist. As integers of any width, they are negative, so that
+#: loops with such an upper bound end immediately. As f16, they are between -512 and -32,000; as
+#: bf16 and f32, they are below -1e19.
 _DATA = tuple(high << 8 | low for high in range(0xE0, 0xF8) for low in range(0x80, 0x100))
 #: The values for floats with `--poison`: NaN as f16, bf16, f32 and f64, and in every other byte as
 #: 8-bit floats. Arithmetic does not produce these payloads; x86 produces 0xFFC0 as bf16.
@@ -53,9 +53,9 @@ _INTEGERS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 class Grain(Enum):
     """The number of elements that must hold the pattern before it is worth looking for evidence.
 
-    Each value has the size of an element in bytes, the minimum number of elements, and the number
-    of other elements for which one more is required. This is several times what random bits would
-    give.
+    Each value consists of the size of an element in bytes, the minimum number of elements, and the
+    number of other elements for which one more is required. The required number is several times
+    what random bits would give.
     """
 
     BYTE = (1, 1, None)  #: Booleans, which are 0 or 1.
@@ -165,8 +165,7 @@ def word_in(memory: Bytes) -> bytes | None:
 def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
     """Return which elements of a wrong result are most probably unwritten.
 
-    This explains a value that is known to be wrong; it is no evidence against a value that may be
-    right.
+    This explains a value that is known to be wrong. It is not evidence that a value is wrong.
 
     Args:
         elements: One row of bytes per element.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Regions(list[Region]):
-    """The regions of a launch's parameters, and conclusions drawn from them."""
+    """The regions of a launch's parameters, and cached results of analyses of these regions."""
 
     __slots__ = ("_concluded",)
 
@@ -30,7 +30,9 @@ class Regions(list[Region]):
         self._concluded: dict[Hashable, Any] = {}
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make` for a key; it may depend only on where the tensors lie."""
+        """Return the cached result of `make` for a key; it may depend only on the addresses of the
+        tensors.
+        """
         concluded = self._concluded
         if key not in concluded:
             concluded[key] = make()
@@ -64,7 +66,7 @@ class RegionCache:
         regions = Regions(
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
         )
-        # Regions with members may be large.
+        # Regions with members may use much memory.
         if None not in key and all(region.members is None for region in regions):
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()

@@ -1,8 +1,8 @@
-"""The unwritten memory of a launch, in the form that its kernel reads.
+"""The unwritten memory of a launch, in the form in which its kernel reads it.
 
-This is the memory of parameters that the kernel may read and, if the kernel follows pointers that
-it loads, storages whose address the program has taken. If there is any, the kernel also keeps
-shadows of the memory to which it may copy unwritten elements.
+It consists of the memory of parameters that the kernel may read and, if the kernel follows pointers
+that it loads, of storages whose address the program has taken. If there is any, the kernel also
+keeps shadows of the memory to which it may copy unwritten elements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _Extent = tuple[int, int]
 
-#: The elements of larger storages are not named, because that takes time for each finding.
+#: Findings do not list the unwritten elements of larger storages, because that would take too long.
 _LARGEST_NAMED = 1 << 26
 
 
@@ -69,7 +69,7 @@ class ArgumentShadows:
         self.by_address = bool(self._others)
         #: The storages whose shadows the kernel keeps.
         self.kept = {start for start, _ in shadows} | {extent[0] for extent, _ in self._others}
-        # Also parameters that are only stored through, where they share a storage.
+        # This includes parameters that are only stored through, if they share a storage.
         self.sources = self._sharing(shadows)
         if shadows or self._others:
             self._add_carriers(launch, shadows)

@@ -1,11 +1,12 @@
 """The bytes of tensors that were never written, in memory that torch allocates uninitialised.
 
-While a watch is active, uninitialised memory is filled with a word that is drawn for the storage
-(`pattern.py`). Bytes that still hold it may be unwritten, whoever writes the others: an operator in
-any thread, the autograd engine, NumPy, a C library, a kernel. So little besides allocation has to
-be intercepted. `evidence.py` decides which of these candidates are certain. Copies of unwritten
-elements by operators of torch (`clone`, `cat`…) are followed element by element. Memory allocated
-before the watch, or without torch's dispatcher (`allocations.py`), counts as initialised.
+While a watch is active, each uninitialised storage is filled with its own random word
+(`pattern.py`). Bytes that still contain this word may be unwritten, regardless of what wrote the
+others: an operator in any thread, the autograd engine, NumPy, a C library or a kernel. Little
+besides allocation therefore has to be intercepted. `evidence.py` decides which of these candidates
+are certain. Copies of unwritten elements by operators of torch (`clone`, `cat`…) are followed
+element by element. Memory allocated before the watch, or without torch's dispatcher
+(`allocations.py`), counts as initialised.
 
 Kernels update the shadows of the memory that they access themselves.
 """
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 
 #: Storages of at most this many bytes are filled even if little memory is free.
 _ALWAYS = 1 << 28
-#: Dead storages of at least this size are forgotten as soon as another one is allocated.
+#: Records of freed storages of at least this size are dropped as soon as another storage is
+#: allocated.
 _LARGE = 1 << 20
 
 #: By address: a storage, copies of its shadow and content if there are any, and `is_whole`.
@@ -76,7 +78,7 @@ class UninitialisedMemory:
         self.unfilled = 0
         self.untouched = UntouchedStorages()
         self._poison = poison
-        # A constant seed, so that a defective program computes the same in each run.
+        # The seed is constant, so that a defective program computes the same results in each run.
         self._random = Random(0)
         #: Names of operators that computed with unwritten elements, in order.
         self._computing: dict[str, None] = {}
@@ -128,7 +130,7 @@ class UninitialisedMemory:
 
     @property
     def warnings(self) -> list[str]:
-        """Return a sentence for each thing that is not followed."""
+        """Return a sentence for each kind of memory or operator that is not tracked."""
         sentences = [
             f"torch's `{name}` computed with memory that was never written: what came of it counts "
             "as written"
@@ -285,7 +287,7 @@ class UninitialisedMemory:
         self._limit = max(64, 2 * len(alive))
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """Treat what a tensor's storage gained by growing as uninitialised.
+        """Treat the part that a tensor's storage gained by growing as uninitialised.
 
         Args:
             tensor: The tensor as it is now.

@@ -14,7 +14,7 @@ from ttools.core.spec import TensorSpec
 
 Bools = NDArray[np.bool_]
 
-#: Maximum number of ranges, and of indices, that are named.
+#: Maximum number of ranges, and of indices, in a sentence.
 _SHOWN = 3
 
 

@@ -32,16 +32,17 @@ class UnwrittenStorage:
     """One storage that was allocated uninitialised, or has received unwritten elements.
 
     Attributes:
-        reference: A weak reference, whose `expired` tells whether the storage is freed.
+        reference: A weak reference; its `expired` returns whether the storage is freed.
         start: Address of the storage.
         nbytes: Size of the storage.
         pattern: The word that it was filled with.
         grain: The number of elements that must hold the pattern to be candidates.
         is_whole: True if all of it was written, except for what the shadow marks.
         is_output: True if reads of unwritten elements are reported as those of an output.
-        shadow: 1 for each byte that no observed event has written. None stands for marks from byte
-            `first` on or, if `is_whole`, for no marks.
-        content: The content of unwritten bytes that hold copies of others instead of the pattern.
+        shadow: 1 for each byte that no observed event has written. None means that all bytes from
+            `first` on are marked or, if `is_whole`, that no bytes are marked.
+        content: The content of unwritten bytes that contain copies of other unwritten bytes instead
+            of the pattern.
         carried: The bytes to which the last launch has stored copies of unwritten elements.
     """
 
@@ -73,7 +74,7 @@ class UnwrittenStorage:
     is_on_host = True
 
     def current_bytes(self, first: int, end: int) -> Bytes:
-        """Return the present content of a range of bytes."""
+        """Return the current content of a range of bytes."""
         return memory(self.start + first, self.start + end)
 
     def take_over(self, other: UnwrittenStorage) -> None:
@@ -110,7 +111,7 @@ class UnwrittenStorage:
         return False
 
     def ensure_shadow(self) -> Bytes:
-        """Return the shadow as events have left it; create it if there is none yet."""
+        """Return the current shadow; create it if there is none yet."""
         if self.shadow is None:
             self.shadow = all_written(self.nbytes)
             if not self.is_whole:
@@ -143,7 +144,7 @@ class UnwrittenStorage:
         kept = certain(marked, unchanged)
         if is_cheap and kept.any():
             return True
-        # Otherwise more candidates are needed than coincidence explains.
+        # Otherwise, more candidates are needed than a coincidence could produce.
         return self.grain.suspects(marked & unchanged & ~kept, fewest=False)
 
     # ---- events
@@ -197,8 +198,8 @@ class UnwrittenStorage:
         Args:
             tensor: A tensor of this storage.
             marks: The marked elements, in a shape that broadcasts to that of the tensor.
-            poison: A word to fill these elements with; by default they stay as they are. A copy to
-                another type holds an ordinary number.
+            poison: A word to fill these elements with, because a copy to another type contains an
+                ordinary number. By default, the elements are not changed.
         """
         view = view_spec(tensor)
         if view.span[1] > self.nbytes:

@@ -1,8 +1,8 @@
-"""The pass for tensor descriptors that a kernel creates from values that a GPU cannot take.
+"""The pass for tensor descriptors that a kernel creates from values that a GPU does not support.
 
 The rules are those of `cuTensorMapEncodeTiled` in the CUDA driver API, without the limits of a box:
-Triton splits blocks into boxes of at most 256 elements along each dimension, and refuses blocks of
-less than 16 bytes itself.
+Triton splits blocks into boxes of at most 256 elements along each dimension, and itself rejects
+blocks of less than 16 bytes.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
 
 
 def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
-    """Check for rows that end within a unit of 16 bytes, whose stores continue to its end.
+    """Check for rows whose size is not a multiple of 16 bytes, because stores continue to the next
+    multiple.
 
-    The hardware drops elements beyond an extent in units of 16 bytes: with int8 and an extent of
-    466, an H100 and an H200 also write columns 466 to 479 (triton-lang/triton#11583).
+    The hardware drops elements beyond an extent only in units of 16 bytes: with int8 and an extent
+    of 466, an H100 and an H200 also write columns 466 to 479 (triton-lang/triton#11583).
     """
     rank = (len(op.operands) - 1) // 2
     extent, stride = op.operands[rank], op.operands[2 * rank - 1] if rank > 1 else None
@@ -159,7 +160,7 @@ def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator
 
 
 def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Rule]:
-    """Check for a negative extent; zero does no harm as long as nothing is accessed."""
+    """Check for a negative extent; an extent of zero is harmless as long as nothing is accessed."""
     if (number := _number(extent)) is not None and number >= 0:
         return
     wide = b.signed(extent, 64)

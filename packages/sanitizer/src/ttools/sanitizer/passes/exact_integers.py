@@ -55,7 +55,8 @@ class Wrapped:
     """The key of lanes in which an operation has wrapped.
 
     Attributes:
-        reading: Interpretation of the result; `extended` after an unsigned extension confirmed it.
+        reading: Interpretation of the result; `extended` if a zero extension has confirmed that it
+            is unsigned.
     """
 
     op: Operation
@@ -172,7 +173,9 @@ class ExactIntegers:
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
-        """Build the lanes whose offset is wrong and was wrong first because of `key`."""
+        """Build the lanes whose offset is wrong and in which `key` is the first operation that
+        wrapped.
+        """
         lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):
@@ -215,7 +218,9 @@ def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
 
 
 def _handed_on(op: Operation, state: State) -> Iterator[Key]:
-    """Yield the keys of a result for those of an operand; an extension determines the reading."""
+    """Yield the keys of a result for the keys of an operand; an extension determines the
+    interpretation.
+    """
     if op.name == _EXTENSION:
         yield from _extended(state)
     elif op.name == "arith.extsi":

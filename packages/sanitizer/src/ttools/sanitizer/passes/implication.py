@@ -69,7 +69,7 @@ def implies(condition: Value | None, wanted: MovedMask, depth: int = 0) -> bool:
 
 
 def _same(value: Value, other: Value, moves: tuple[Move, ...], depth: int) -> bool:
-    """Return whether `value` is what `moves` make of `other`."""
+    """Return whether `value` equals `other` after `moves`."""
     if not moves and value is other:
         return True
     op, source = value.defining_op, other.defining_op
@@ -97,7 +97,7 @@ def _same(value: Value, other: Value, moves: tuple[Move, ...], depth: int) -> bo
 
 
 def _move(value: Value) -> Move | None:
-    """Return how a value is moved from the tile that is its operand; None if it is no such view."""
+    """Return how a view moves the lanes of its operand; None if the value is not such a view."""
     op, lanes = value.defining_op, lanes_of(value)
     if op is None or len(lanes) != 1 or len(op.results) != 1 or not op.operands[0].is_tensor:
         return None

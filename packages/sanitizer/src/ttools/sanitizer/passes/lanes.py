@@ -2,7 +2,7 @@
 
 A lane of a result is marked if a lane that it is computed from is marked: elementwise operations
 keep lanes separate, views move them, reductions, scans and products combine them. There is one
-function for each family of operations; passes override the rules that they can make more exact.
+function for each family of operations; passes override rules for which they have more exact ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def unmarked(b: Builder, value: Value) -> Value:
 
 
 def lane_builder(op: Operation) -> LaneBuilder | None:
-    """Return the function that combines the marks of an operation's operands, None if unknown."""
+    """Return the function that combines the marks of an operation's operands, or None if there is
+    none.
+    """
     if is_view(op):
         return _same_shape_change
     match op.name:
@@ -139,7 +141,9 @@ def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Return joined marks of rows of the first factor, columns of the second, the accumulator."""
+    """Return the joined marks of the first factor's rows, the second factor's columns and the
+    accumulator.
+    """
     shape = shape_of(op.result.type)
     rank = len(shape)
     last, other = rank - 1, rank - 2
@@ -147,7 +151,7 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     marks = [] if accumulator is None else [accumulator]
     rows, columns = (last, last), (other, other)
     axes = [(first, rows), (second, columns)]
-    # The scales of the second factor lie with its columns first.
+    # In the scales of the second factor, the first axis corresponds to its columns.
     axes += zip(scales, (rows, (last, other)), strict=False)
     for part, (reduced, expanded) in axes:
         if part is None:
@@ -161,7 +165,9 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _by_name(op: Operation, parts: Parts) -> Parts:
-    """Return one part for each operand in the operation's definition, present or not."""
+    """Return one part for each operand in the operation's definition, including absent optional
+    ones.
+    """
     sizes = op.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):
         return parts

@@ -1,15 +1,16 @@
 """Rules for integers that do not hold what was computed: wrapped sums, floats out of range.
 
 This is the part of the pass `numeric` that follows wrong integers to memory, as `overflow` follows
-them to addresses. MLIR's integers have no sign, so whether a result has wrapped depends on how its
-uses read it:
+them to addresses. MLIR's integers are signless, so whether a result has wrapped depends on how its
+uses interpret it:
 
     s = a + b          # i8: 100 + 100 = -56 (signed) or 200 (unsigned)
     t = s.to(tl.int32) # arith.extsi: s is read as signed, and has wrapped
 
-A result whose only use is a store has no sign if the tensor is of unsigned integers; otherwise one
-of 32 bits is signed, as nearly all of torch's are, and a narrower one is wrong only if it is wrong
-under both readings, as is a truncated integer.
+If the only use of a result is a store, the result is unsigned if the tensor contains unsigned
+integers. Otherwise, a 32-bit result is treated as signed, because nearly all of torch's integers
+are signed. A narrower result, or a truncated integer, is reported only if it is wrong under both
+interpretations.
 
 Losing bits on purpose is not a defect. This applies to products with large constants, to functions
 of Triton's own library (random numbers, for example), and to truncation after a bit operation. Bit
@@ -96,7 +97,7 @@ def _is_of_hash(value: Value) -> bool:
 
 
 def hands_on(op: Operation, value: Value) -> bool:
-    """Return whether a wrong integer makes a result wrong that is computed from it."""
+    """Return whether a wrong operand makes the result of an operation wrong."""
     result = element_type(op.results[0].type)
     return isinstance(result, FloatType) or any(value is flowing for flowing in _RULES.flowing(op))
 
@@ -157,7 +158,7 @@ def _signed(b: Builder, value: Value) -> Value:
 
 
 def _is_cut(b: Builder, op: Operation) -> Value:
-    """Build the condition that neither the signed nor the unsigned reading keeps the integer."""
+    """Build the condition that truncation changes the integer under both interpretations."""
     value, narrow = op.operands[0], op.results[0]
     back = [b.cast(narrow, element_type(value.type), f"arith.ext{sign}i") for sign in "su"]
     return b.binary("andi", *(b.compare("ne", value, extended) for extended in back))

@@ -82,7 +82,7 @@ _MESSAGES = {
     "lost": "an infinity originates here, and a quotient by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
-#: How a NaN results from operands that are not NaN, and what to do about it.
+#: By operation: how a NaN results from operands that are not NaN, and advice.
 _NANS: dict[Invalid, tuple[str, str]] = {
     "product": ("0 times infinity", _FINITE),
     "sum": ("the sum of two opposite infinities", _FINITE),
@@ -283,7 +283,7 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
     kinds: list[_Kind] = []
     if _divides(op) and not _is_nonzero(op.operands[1]):
         kinds.append("div_by_zero")
-    # `tt.map_elementwise` calls a function of the user's and is not declared pure.
+    # `tt.map_elementwise` calls a user-defined function and is not declared pure.
     computes = op.has(ELEMENTWISE) or (op.has(PURE) and op.has(CROSS_LANE))
     chooses = op.has(CHOOSES) or is_view(op)
     if computes and not chooses and _infinity(op.results[index]) is not None:

@@ -10,11 +10,12 @@ reported:
     exact = 2,800,000,000         # i64
     tl.load(x_ptr + offset)       # check(offset != exact)
 
-MLIR's integers have no sign. An integer is read as signed unless an unsigned extension follows, so
-each has a second exact value, of its unsigned reading, for that case.
+MLIR's integers are signless. An integer is interpreted as signed unless it is zero-extended later.
+Each integer therefore has a second exact value, for the unsigned interpretation.
 
-Propagation ends where bits are lost on purpose, as in hashes (remainders, bit operations, right
-shifts), and at comparisons, floats and memory. Errors that are multiples of 2**64 are not found.
+Propagation ends at operations that drop bits on purpose, as in hashes (remainders, bit operations,
+right shifts), and at comparisons, conversions to floats, and memory. Errors that are multiples of
+2**64 are not found.
 """
 
 from __future__ import annotations
@@ -70,9 +71,7 @@ def find(module: Module, scalars: Mapping[int, int], grid: Sequence[int]) -> fro
 
 
 def _narrowing(op: Operation) -> str:
-    """Return a noun for the result of an operation that may lose bits; empty for other
-    operations.
-    """
+    """Return a noun for the result of an operation that may lose bits, or an empty string."""
     return declared(combined_by(op) or op.name).noun
 
 
@@ -81,7 +80,7 @@ def _is_narrow(op: Operation) -> bool:
 
 
 def _reaching_addresses(kernel: Operation) -> set[Value]:
-    """Return the integers that reach an address with all their bits."""
+    """Return the integers all of whose bits reach an address."""
     rules = ExactIntegers(frozenset())
 
     def sources(value: Value) -> Iterable[Value]:

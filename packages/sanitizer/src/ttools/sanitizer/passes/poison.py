@@ -1,7 +1,7 @@
-"""Poison: fills lanes that a mask or padding leaves undefined with NaN, or junk for integers.
+"""Poison: fills lanes that a mask or padding leaves undefined with NaN, or with negative integers.
 
-GPUs usually give zeros there, which Triton does not guarantee. With poison, code that relies on
-zeros computes visibly wrong results. This pass runs after those of all checks.
+GPUs usually return zeros in such lanes, but Triton does not guarantee this. With poison, code that
+relies on these zeros computes visibly wrong results. This pass runs after those of all checks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.sanitizer.passes.lanes import float_constant
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.undefined_lanes import leaves_lanes_undefined, mask_of
 
-#: NaN by element type. Triton's other 8-bit floats have no NaN, or are spelled as the last one.
+#: NaN by element type. Triton's other 8-bit floats have no NaN, or the same NaN as the last entry.
 _NANS = {
     "f16": 0x7E00,
     "bf16": 0x7FC0,
@@ -45,7 +45,7 @@ def is_needed(module: Module) -> bool:
 
 
 def apply(module: Module) -> list[Note]:
-    """Give undefined lanes of loads and atomics a value, in place; nothing is left unchecked."""
+    """Give undefined lanes of loads and atomics a value, in place; the returned list is empty."""
     rewriter = Rewriter()
     results: list[tuple[Operation, Value, Operation]] = []
     for op in [op for op in operations(module.kernel) if _takes_poison(op)]:

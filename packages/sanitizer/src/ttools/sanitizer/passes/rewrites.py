@@ -13,7 +13,7 @@ from ttools.ir import Module
 from ttools.ir.inlining import inline_calls
 from ttools.sanitizer.passes.check import Note
 
-#: The name of a check, and something that it could not check.
+#: The name of a check, and a sentence about something that it could not check.
 Unchecked: TypeAlias = "tuple[str, Note]"
 
 
@@ -23,9 +23,9 @@ class Pass:
 
     Attributes:
         check: Name of the check that the pass belongs to.
-        name: Key under which rewritten kernels are cached; it differs for passes that rewrite
-            differently. The sources of the passes need not be part of it.
-        apply: Rewrites a module without calls, and returns what it cannot check.
+        name: Key under which rewritten kernels are cached. Passes that rewrite kernels differently
+            have different keys; the source code of a pass need not be part of the key.
+        apply: Rewrites a module without calls, and returns notes on what it cannot check.
     """
 
     check: str

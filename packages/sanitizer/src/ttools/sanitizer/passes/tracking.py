@@ -4,9 +4,10 @@ A pass defines what it tracks by `Rules`. A *key* stands for one reason why lane
 defective, for example one masked load; a value and a key have one shadow. `Tracking` works in three
 steps:
 
-1. A fixed point finds which keys may reach each value (`state`). 2. The pass demands the shadows
-that its checks need (`demand`); those that they depend on follow. 3. `build` creates the demanded
-shadows, also through loops, branches and blocks.
+1. A fixed point finds which keys may reach each value (`state`).
+2. The pass demands the shadows that its checks need (`demand`), which also demands the shadows on
+   which they depend.
+3. `build` creates the demanded shadows, also through loops, branches and blocks.
 
 In this loop, key `k` of the load reaches `acc` around the back edge, so the loop carries a shadow:
 
@@ -48,7 +49,8 @@ State: TypeAlias = "Mapping[Key, Hashable]"
 Demand: TypeAlias = "tuple[Value, Key]"
 
 _NOTHING: State = {}
-#: More keys of one value are not followed, since N operations with N keys each take N**2 steps.
+#: Maximum number of keys that are followed per value, because N operations with N keys each take
+#: N**2 steps.
 _MOST_KEYS = 256
 #: Once this many shadows are demanded, further checks are left out.
 _MOST_SHADOWS = 16_384
@@ -131,7 +133,9 @@ class Tracking(ForwardAnalysis[State]):
         return joined
 
     def update(self, value: Value, previous: State | None, new: State, iteration: int) -> State:
-        """Limit the keys of a state; those already there are kept, or loops would never settle."""
+        """Limit the keys of a state; existing keys are kept, because otherwise the fixed point
+        might not be reached.
+        """
         if len(new) <= self._most:
             return new
         self.curtailed = True
@@ -176,7 +180,7 @@ class Tracking(ForwardAnalysis[State]):
         Args:
             only: The beginning of the note, for example `only 3`.
             checked: Number of checks inserted.
-            wanted: Number of checks found, as far as keys were followed.
+            wanted: Number of checks that were found for the followed keys.
             what: Noun phrase for the things that the checks examine.
         """
         if checked == wanted and not self.curtailed:

@@ -54,7 +54,7 @@ _ORIGINS = {
 #: Help for undefined lanes of a load and of an atomic.
 _FILL = "give the load an `other` (or a `padding_option`)"
 _CHOOSE = "use the result only where the mask holds, for example with tl.where"
-#: Only a warning: GPUs give zeros there today, which much code relies on.
+#: Only a warning, because current GPUs return zeros for such lanes, and much code relies on this.
 _PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
 
@@ -80,7 +80,9 @@ def follows_addresses(module: Module) -> bool:
 
 
 def may_report(module: Module) -> bool:
-    """Return whether a kernel may have undefined lanes whatever its arguments hold."""
+    """Return whether a kernel may have undefined lanes even if its arguments are completely
+    initialised.
+    """
     return any(may_leave_axis(op) or leaves_lanes_undefined(op) for op in module.kernel.walk())
 
 
@@ -102,8 +104,8 @@ def apply(
         tracked: Pointer parameters that get hidden parameters for shadow memory: those whose
             storages have undefined bytes and are read by the kernel, all others of the same
             storages, and those to whose storages undefined elements may be copied without harm.
-        by_address: If True, further storages with undefined bytes are found by address, for
-            pointers that derive from no parameter.
+        by_address: If True, other storages with undefined bytes are looked up by address, for
+            pointers that do not derive from a parameter.
         unpadded: Positions of loads through block pointers without padding.
 
     Returns:

@@ -12,8 +12,8 @@ it. A worked example:
     j = tl.where(c, 3, 4)          # Decided(S): defined, 3 or 4, but which is undefined
     tl.store(q + i, y)             # a defect: the store has no mask that implies m
 
-`Decided` is a key of its own because its lanes hold one of several defined values: an index such as
-`j` cannot point anywhere, and loading through it does no harm by itself.
+`Decided` is a separate key, because its lanes hold one of several defined values: an index such as
+`j` cannot be arbitrary, so loading through it is not a defect by itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ttools.sanitizer.passes.lanes import (
 from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
-#: Position of the operand that only chooses among the others.
+#: Position of the operand that only selects one of the others.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
 
@@ -66,11 +66,12 @@ class Source:
 
     Attributes:
         op: The load, atomic or gather.
-        kind: `masked` lanes; `unpadded` lanes of a block pointer; `memory` that was never written,
-            or such memory `behind` a pointer that derives from no parameter; lanes `gathered` from
-            beyond an axis.
+        kind: `masked` for lanes that a mask excludes; `unpadded` for lanes of a block pointer
+            without padding; `memory` for memory that was never written; `behind` for such memory
+            behind a pointer that does not derive from a parameter; `gathered` for lanes gathered
+            from beyond an axis.
         argument: Index of the parameter that is read, or -1.
-        mask: For lanes that are left out, the mask inside of which lanes are defined.
+        mask: The mask in which lanes are defined, if the source consists of excluded lanes.
     """
 
     op: Operation
@@ -95,8 +96,8 @@ class Mark:
     """Facts about a source's undefined lanes in a value.
 
     Attributes:
-        mask: Lanes inside of this mask are defined; None if no mask is known.
-        copied: True if the lanes hold what memory held, unchanged.
+        mask: Lanes in this mask are defined; None if no mask is known.
+        copied: True if the lanes hold the contents of memory, unchanged.
     """
 
     mask: MovedMask | None
@@ -293,7 +294,7 @@ class UndefinedLanes:
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], lookup: Lookup
     ) -> Value:
-        """Build the lanes of an operation that one defined operand may determine.
+        """Build the undefined lanes of an operation whose result one defined operand may determine.
 
         `x & y` and `x * y` are defined where either operand is defined and zero, `x | y` where
         either is defined and true.
@@ -371,5 +372,5 @@ def _is_inside(value: Value, op: Operation) -> bool:
 
 
 def _copies(op: Operation) -> bool:
-    """Return whether an operation hands on a value unchanged, except for its type."""
+    """Return whether an operation returns its operand unchanged, except for the type."""
     return is_view(op) or op.has(CAST, GATHERS, SELECTS)

@@ -180,9 +180,10 @@ class Clocks:
     def orders_all(
         self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
-        """Return for each moment whether one version known then orders a whole run of accesses.
+        """Return for each moment whether a single version known at that moment orders a whole run
+        of accesses.
 
-        False means that the order is not decided, because only a few sequences are tried.
+        False means that the order is undecided, because only a few sequences are tried.
 
         Args:
             run: Run of each access; ascending numbers from 0 without gaps.
@@ -206,7 +207,9 @@ class Clocks:
 
 
 def _relevant(syncs: Records) -> Records:
-    """Return the records in memory order, without locations that order nothing between programs."""
+    """Return the records in memory order, without locations that do not order accesses of different
+    programs.
+    """
     if len(syncs) == 0:
         return syncs
     # np.take copies whole records, several times faster than indexing does.
@@ -272,11 +275,11 @@ def _locations(syncs: Records) -> Ints:
 
 
 def _since_overwritten(location: Ints, syncs: Records, read_moments: Mapping[int, int]) -> Ints:
-    """Assign a new location number from each store that overwrites a word without a release.
+    """Assign a new location number from each store on that overwrites a word without a release.
 
-    Such a store publishes nothing that other programs have released there. It does publish again
-    what its own program has released there: PTX's release pattern is a release followed by a strong
-    write of the same thread (PTX ISA, memory consistency model).
+    Such a store publishes nothing that other programs have released at the word. However, it
+    publishes again what its own program has released there: PTX's release pattern is a release
+    followed by a strong write of the same thread (PTX ISA, memory consistency model).
 
     Args:
         location: Location of each access, in memory order.

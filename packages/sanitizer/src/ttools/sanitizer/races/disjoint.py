@@ -41,8 +41,8 @@ def disjoint_dense(
 ) -> bool:
     """Return True if records of one run each are proved to share no byte.
 
-    The memory is divided into slots of the shortest run's size. False means that the runs overlap
-    or that a table of slots would be too large or does not fit them.
+    The memory is divided into slots of the shortest run's size. False means that the runs overlap,
+    or that a table of slots would be too large or cannot represent them.
 
     Args:
         runs: Pairs of arrays, the first bytes and the sizes of the records, part by part.
@@ -133,7 +133,8 @@ def _bands(spreads: Sequence[Spread], first: int) -> Bands | None:
 
 
 def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
-    """Return the indices of the records that may share a byte with another one, ascending.
+    """Return the indices of the records that may share a byte with another record, in ascending
+    order.
 
     Args:
         start: First byte of the first run of each record.

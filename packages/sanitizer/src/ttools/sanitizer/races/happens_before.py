@@ -1,4 +1,5 @@
-"""Races between programs of a launch that synchronises: conflicts that happens-before leaves open.
+"""Races between programs of a launch that synchronises: conflicts that happens-before does not
+order.
 
 Two accesses of different programs race if they conflict and neither happens before the other. An
 access happens before an access of another program if its program *releases* after it, and the other
@@ -27,10 +28,11 @@ to moment 3, where program 2 knows the release of program 0 at moment 0. The epo
 is not less than the epoch of the store, so the store happens before the load. Without the acquire
 at moment 1, g would not publish the release of program 0, and both accesses would race.
 
-`direct_synchronisation` decides most queries without clocks, from one release and one acquire;
-chains such as this one need the clocks of `vector_clocks`. If `x` is a tile, a barrier must also
-lie between the store and the release, because several threads of program 0 store parts of it. If
-only that barrier is missing, the race is reported as one inside program 0 (`INTRA_PROGRAM`).
+`direct_synchronisation` answers most queries without clocks, from one release and one acquire;
+chains such as this one need the clocks of `vector_clocks`. If `x` is a tile, there must also be a
+barrier between the store and the release, because several threads of program 0 store parts of the
+tile. If only that barrier is missing, the race is reported as one inside program 0
+(`INTRA_PROGRAM`).
 
 The result holds for the order in which the programs were executed. `poll_values` makes a second
 execution show races that this order hides.
@@ -40,9 +42,9 @@ cell are sorted in an order that extends happens-before, for example
 
     store A, load B, load C, store D, load E
 
-It suffices that each access is ordered after the last store before it (A-B, A-C, A-D, D-E) and
-before the next store after it (B-D, C-D): then A-E is ordered because A-D and D-E are. Loads and
-atomics conflict too, so each run of loads is compared with the neighbouring runs of atomics. An
+It is sufficient that each access is ordered after the last store before it (A-B, A-C, A-D, D-E) and
+before the next store after it (B-D, C-D): A-E is then ordered because A-D and D-E are. Loads and
+atomics conflict, too, so each run of loads is compared with the neighbouring runs of atomics. An
 atomic whose scope is its own program counts as a store here. If one of these pairs is not ordered,
 it is reported; if all are, no conflicting pair of the cell races.
 """
@@ -154,10 +156,11 @@ class _Classifier:
         )
 
     def orders_strictest(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
-        """Return for each record of `after` whether all records of a run by others happen before.
+        """Return for each record of `after` whether it is ordered after all records of a run by
+        other programs.
 
-        For each program of the run, its last access is the one that is published last, so only
-        that access is compared. The arguments are those of `orders_all`.
+        Of each program in the run, only the last access is compared, because it is published last.
+        The arguments are those of `orders_all`.
         """
         order = order_by(run, self.program[before])
         heads = np.flatnonzero(changes(run[order], self.program[before][order]))
@@ -189,8 +192,8 @@ def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tu
     """Yield the pairs of positions to compare, as the module's docstring explains."""
     kind = classifier.kind[index]
     count = len(cell)
-    # All accesses of a program at one moment are ordered alike with respect to other programs, so
-    # the stores before and after this whole group are searched.
+    # All accesses of a program at one moment have the same order with respect to other programs, so
+    # the stores before and after the whole group are searched.
     together = np.flatnonzero(changes(cell, classifier.moment[index], classifier.program[index]))
     length = np.diff(np.append(together, count))
     alone = (kind & ALONE) > 0
@@ -234,10 +237,11 @@ def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[
 def _between_long_runs(
     position: Ints, run: Ints, length: Ints, chosen: Ints, index: Ints, classifier: _Classifier
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield a racing pair of each two neighbouring runs that have one.
+    """Yield one racing pair for each two neighbouring runs that have such a pair.
 
     Queries about whole runs decide most cases. The remaining pairs are compared for one access of
-    the second run at a time, until one pair races: one pair is enough to report the cell.
+    the second run at a time, until one pair races, because one pair is sufficient to report the
+    cell.
 
     Args:
         position: Positions in the cell order of the members of all runs, run by run.

@@ -1,7 +1,7 @@
 """Fast sorting and searching of integer columns.
 
-A sort by several columns packs them into one 64-bit key where they fit, because NumPy sorts one
-array of integers much faster than `np.lexsort` sorts several.
+A sort by several columns packs them into one 64-bit key if they fit, because NumPy sorts one array
+of integers much faster than `np.lexsort` sorts several arrays.
 """
 
 import numpy as np
@@ -57,8 +57,8 @@ def changes(*columns: NDArray[np.integer]) -> Bools:
 def count_less(ascending: Ints, values: Ints) -> Ints:
     """Return the number of ascending numbers that are less than each value, as `np.searchsorted`.
 
-    Where the numbers are dense in their range, a lookup table over the range is used, which is
-    faster than a binary search.
+    If the numbers are dense in their range, a lookup table over the range is used, which is faster
+    than a binary search.
     """
     if len(ascending) == 0:
         return np.zeros(len(values), np.int64)

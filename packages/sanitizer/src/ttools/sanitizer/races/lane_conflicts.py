@@ -1,8 +1,9 @@
 """Elements that several lanes of one store write, regardless of the values.
 
-The log keeps the accesses of a program in program order, and the lanes of one execution of a store
-ascend. So where the lane number does not ascend, a new execution begins. Consecutive executions
-whose masks enable ascending, disjoint sets of lanes look like one execution.
+The log contains the accesses of a program in program order, and within one execution of a store,
+lane numbers ascend. A lane number that does not ascend therefore begins a new execution.
+Consecutive executions whose masks enable ascending, disjoint sets of lanes cannot be distinguished
+from a single execution.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ no race is found. On a GPU, program 1 may poll 1 and load `b` too early.
 
 Therefore the launch is run a second time, and `EarliestReads` chooses the values of polls, the
 accesses that leave their word unchanged. A poll may return any value that the word has had, unless
-its program already knows of a later one. It is given the oldest such value and, each time it polls
-again, the next one, until the wait ends: here 0, then 1. So the wait acquires the earliest release
-that satisfies it, the load of `b` is not ordered after the store of `b`, and the race is reported.
-Polls of the same value by other programs may come later in that order, so what they release is not
-acquired. Other memory keeps the contents that the order run has produced: the load of `b` returns
-the stored value.
+its program already knows of a later one. The poll returns the oldest such value and, each time the
+program polls again, the next one, until the wait ends: in this example 0, then 1. The wait
+therefore acquires the earliest release that satisfies it, the load of `b` is not ordered after the
+store of `b`, and the race is reported. Polls of the same value by other programs may come later in
+the assumed order, so what they release is not acquired. Other memory keeps the contents that the
+actual execution has produced: the load of `b` returns the stored value.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ttools.sanitizer.races.records import ACQUIRE, BLIND, OVERWRITES, RELEASE
 #: Largest number of accesses of a launch, and of updates of what programs know, until
 #: `EarliestReads` stops choosing values.
 _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
-#: Largest number of polls of a launch that return the same version again. Each of them costs a call
-#: of a Python function.
+#: Largest number of polls of a launch that return the same version again. Each of them calls a
+#: Python function.
 _MOST_WAITS = 1 << 15
 #: Number of versions that consecutive polls return one by one; later steps double in size.
 _ONE_BY_ONE = 64
@@ -59,7 +59,7 @@ class _Word:
         values: Value of each version, from the oldest to the current one.
         since: `seq` of the access that wrote each version.
         published: Knowledge that a program acquires with each version.
-        floor: Oldest version that a poll may return. It rises where a store that is no
+        floor: Oldest version that a poll may return. It rises when a store that is not a
             synchronising access has changed the word.
         pollers: Programs that have released at the word with a poll since the current version was
             written.

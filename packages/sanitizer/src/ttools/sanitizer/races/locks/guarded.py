@@ -1,7 +1,7 @@
 """Lock discipline: checks that each group of shared bytes is accessed under one lock.
 
-If it is, the order in which programs take the locks cannot cause a race. The check reads the
-records of one order. `analysis.lock_sections` finds the kernels whose accesses are the same in
+If so, the order in which programs take the locks cannot cause a race. The check reads the records
+of one order of programs. `analysis.lock_sections` finds the kernels whose accesses are the same in
 every order; for those, the result holds for all orders.
 """
 
@@ -70,7 +70,9 @@ def _at(site: Ints, marks: Sequence[bool]) -> Bools:
 
 
 def _threads(sites: Sequence[Site]) -> Ints:
-    """Return a number for each site; it is equal where equal lanes belong to the same threads."""
+    """Return a number for each site. Two sites have the same number if equal lanes belong to the
+    same threads.
+    """
     numbers: dict[object, int] = {}
     kinds = [(site.size, site.shape, site.order) for site in sites]
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)

@@ -1,11 +1,11 @@
 """Detection of locks that programs take in inconsistent orders, which may deadlock.
 
 If program 0 takes lock A and then B, and program 1 takes B and then A, each may hold the lock that
-the other one waits for. A run that ends does not exclude that, because the deadlock depends on
-timing. So the analysis (Goodlock, Havelund 2000) builds a graph from the sync records: an edge from
-A to B means that a program takes B while it holds A. A cycle of edges of different programs is a
-possible deadlock, unless two of the programs hold a common lock, which excludes that both are at
-this place at the same time.
+the other one waits for. A run without a deadlock does not exclude this, because the deadlock
+depends on timing. The analysis (Goodlock, Havelund 2000) therefore builds a graph from the sync
+records: an edge from A to B means that a program takes B while it holds A. A cycle of edges of
+different programs is a possible deadlock, unless two of the programs hold a common lock, because
+they then cannot hold their other locks at the same time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from ttools.sanitizer.races.integer_columns import changes, distinct, order_by
 from ttools.sanitizer.races.records import RMW, Ints, Records
 
-#: Largest number of sync records of a launch that is analysed.
+#: Launches with more sync records than this are not analysed.
 _MOST_RECORDS = 1 << 18
 #: Largest number of edges in the graph.
 _MOST_EDGES = 4096
 #: Largest number of paths that the search extends.
 _MOST_STEPS = 1 << 16
-#: Number of edges kept for the same locks held and taken. A cycle needs different programs, but
+#: Number of edges that are kept for the same pair of locks. A cycle needs different programs, but
 #: rarely many that take the same locks.
 _ALIKE = 3
 
@@ -95,10 +95,10 @@ class _Edges:
 
 
 def _nested(syncs: Records, locking: Collection[int]) -> Iterator[Nested]:
-    """Yield each pair of a held lock and a lock that is taken meanwhile, program by program.
+    """Yield each pair of a held lock and a lock that is taken while it is held, program by program.
 
-    The pairs of a held lock are yielded when it is released. A word that a program takes and never
-    releases is not a lock but a flag, and its pairs are dropped.
+    The pairs of a held lock are yielded when it is released. If a program takes a word and never
+    releases it, the word is a flag and not a lock, and its pairs are dropped.
     """
     columns = (syncs[name].tolist() for name in ("program", "address", "site"))
     current, taken = -1, dict[int, list[Nested]]()
