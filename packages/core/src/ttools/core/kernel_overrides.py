@@ -2,7 +2,7 @@
 
 Code that caches the kernel of an operator stores the counter with it, and looks the kernel up again
 if the counter has changed. Otherwise, it would bypass a replacement that was made later, or call a
-replacement that has ended, which torch refuses.
+replacement that has ended, which torch rejects.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Analysis:
     Args:
         run: The function, which takes sizes by name, creates tensors and launches kernels.
         sizes: First and last value of each size.
-        seconds: Limit of processor time. Everything that is undecided then is not proved.
-        assume: Promises about tables, by the kernel parameters that they are passed to; see
+        seconds: Limit of CPU time. Everything that is undecided then is not proved.
+        assume: Assumptions about tables, by the kernel parameters to which they are passed; see
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         within: Expressions over sizes; sizes at which one of them is negative are not considered.
@@ -89,8 +89,8 @@ class Analysis:
         """Analyse the whole range.
 
         Raises:
-            UsageError: No kernel has the parameter that a promise names, or a tensor breaks a
-                promise.
+            UsageError: No kernel has the parameter that an assumption names, or a tensor
+                contradicts an assumption.
         """
         start = time.monotonic()
         paths = self._paths()

@@ -73,18 +73,18 @@ def check_sizes(
         run: The function; it takes each size by name.
         target: Name of the function in the report; by default its own.
         fail_on: Least severity of findings that fail.
-        seconds: Limit of processor time. Everything that is undecided then is not proved. The
-            elapsed time may be up to four times as long if other processes share the processor.
-        assume: Promises about the integers in tensors, by the kernel parameters that the tensors
-            are passed to. A promise consists of the least and the greatest value, as in
+        seconds: Limit of CPU time. Everything that is undecided then is not proved. The elapsed
+            time may be up to four times as long if other processes share the processor.
+        assume: Assumptions about the integers in tensors, by the kernel parameters to which the
+            tensors are passed. An assumption consists of the least and the greatest value, as in
             `{"index": (0, "n - 1")}`, of `"distinct"` if no two integers are equal, and of
             `"sorted"` if they never decrease. Each part may be missing. The report lists the
-            promises.
+            assumptions.
         sizes: The values of each size: a `range` of step 1, or first and last value.
 
     Raises:
         UsageError: A range is empty or has gaps, a bound is not a formula over sizes, or `run` puts
-            numbers into a tensor that break a promise.
+            numbers into a tensor that contradict an assumption.
 
     Examples:
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict
@@ -113,8 +113,8 @@ def check_ranges(
         ends: First and last value of each size.
         target: Name of the function in the report.
         fail_on: Least severity of findings that fail.
-        seconds: Limit of processor time.
-        assume: Promises about the integers in tensors.
+        seconds: Limit of CPU time.
+        assume: Assumptions about the integers in tensors.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
     """

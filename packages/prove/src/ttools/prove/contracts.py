@@ -1,8 +1,8 @@
-"""Promises of a user about the integers in a tensor: `--assume "index=0:n-1"`.
+"""Assumptions that a user declares about the integers in a tensor: `--assume "index=0:n-1"`.
 
-A contract applies to all launches of kernels that have a parameter with its name. It promises that
+A contract applies to all launches of kernels that have a parameter with its name. It states that
 each element of the tensor is within two bounds, which are formulas over sizes, that no two elements
-are equal, or that the elements never decrease. Without a promise, a loaded integer may have any
+are equal, or that the elements never decrease. Without an assumption, a loaded integer may have any
 value of its type.
 """
 
@@ -24,11 +24,11 @@ from ttools.prove.host.tensors import INDEX
 
 #: Maximum number of characters of a bound in an error message.
 _MOST = 60
-#: Maximum number of elements of a table that is compared with a promise.
+#: Maximum number of elements of a table that is compared with an assumption.
 _MOST_CHECKED = 1 << 20
 #: The least and greatest value, optionally followed by words of `WORDS`; or such words alone.
 Promise = tuple[int | str, ...]
-#: Promises other than bounds, with the phrases that reports use for them.
+#: Assumptions other than bounds, with the phrases that reports use for them.
 WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
 _FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
 
@@ -57,7 +57,9 @@ class TableContents:
         )
 
     def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """Return a phrase that says how the contents break a promise; None if they keep it."""
+        """Return a phrase that says how the contents contradict an assumption; None if they satisfy
+        it.
+        """
         if bounds is not None and self.least < bounds[0]:
             return f"holds {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:
@@ -81,12 +83,12 @@ def table_contents(numbers: Any) -> TableContents | None:
 
 @dataclass(frozen=True)
 class Contract:
-    """A promise about the values of the tensors passed as one parameter.
+    """An assumption about the values of the tensors that are passed as one parameter.
 
     Attributes:
-        bounds: Least and greatest value; None if they are not promised.
-        words: Words of `WORDS` that are promised.
-        text: The promise as the user wrote it.
+        bounds: Least and greatest value; None if there are no bounds.
+        words: Words of `WORDS` that apply.
+        text: The assumption as the user wrote it.
     """
 
     parameter: str
@@ -101,10 +103,10 @@ class Contract:
         return f"what `{self.parameter}` holds {', '.join(parts)}"
 
     def check(self, contents: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
-        """Compare the promise with the contents of a table at one size.
+        """Compare the assumption with the contents of a table at one size.
 
         Raises:
-            UsageError: The table breaks the promise.
+            UsageError: The table contradicts the assumption.
         """
         low_high = None
         if self.bounds is not None:
@@ -116,10 +118,10 @@ class Contract:
             )
 
     def check_content(self, launch: SymbolicCall, sizes: Mapping[Symbol, int]) -> None:
-        """Compare the promise with the elements that host code is known to put into the tensor.
+        """Compare the assumption with the elements that host code is known to put into the tensor.
 
         Raises:
-            UsageError: The contents break the promise.
+            UsageError: The contents contradict the assumption.
         """
         memory = dict(zip(launch.names, launch.arguments, strict=True))[self.parameter]
         assert isinstance(memory, Memory)
@@ -140,10 +142,10 @@ class Contract:
         return isinstance(passed, Memory) and not passed.dtype.is_floating_point
 
     def put(self, launch: SymbolicCall) -> SymbolicCall:
-        """Return the launch with the promise added to its argument.
+        """Return the launch with the assumption added to its argument.
 
         Raises:
-            UsageError: A tensor of several axes is promised to be sorted.
+            UsageError: A tensor with several axes is assumed to be sorted.
         """
         arguments = tuple(
             self._on(argument)
@@ -165,10 +167,10 @@ class Contract:
 
 
 def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> list[Contract]:
-    """Return contracts for promises.
+    """Return contracts for assumptions.
 
     Args:
-        assumed: Promises by parameter. Bounds are numbers and sizes, their sums, differences and
+        assumed: Assumptions by parameter. Bounds are numbers and sizes, their sums, differences and
             products.
         sizes: Symbols of the sizes by name.
 
@@ -186,10 +188,10 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
-    """Split a promise into its bounds, or None if it has none, and its words.
+    """Split an assumption into its bounds, or None if it has none, and its words.
 
     Raises:
-        UsageError: The promise is malformed.
+        UsageError: The assumption is malformed.
     """
     parts = [str(part) for part in promise]
     count = 0 if parts and all(part in WORDS for part in parts) else 2
@@ -205,7 +207,7 @@ def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozens
 
 
 def promise_text(promise: Promise) -> str:
-    """Return a promise as the command line spells it."""
+    """Return an assumption as the command line spells it."""
     parts = [str(part) for part in promise]
     if len(parts) > 1 and not all(part in WORDS for part in parts):
         parts[:2] = [f"{parts[0]}:{parts[1]}"]
@@ -213,10 +215,10 @@ def promise_text(promise: Promise) -> str:
 
 
 def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
-    """Read promises from the command line: `index=0:n-1`.
+    """Read assumptions from the command line: `index=0:n-1`.
 
     Raises:
-        UsageError: A text is malformed, or a parameter has two promises.
+        UsageError: A text is malformed, or a parameter has two assumptions.
     """
     promises: dict[str, Promise] = {}
     for text in texts:

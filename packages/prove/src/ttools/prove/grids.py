@@ -1,4 +1,4 @@
-"""Grids that a GPU refuses: their limits, and the operation at which the finding is reported."""
+"""Grids that a GPU rejects: their limits, and the operation at which the finding is reported."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class VerifyOptions:
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
         memory: Bytes that each process may allocate after its start.
-        cpu_seconds: Limit of the processor time of each process of the candidate, in seconds.
+        cpu_seconds: Limit of the CPU time of each process of the candidate, in seconds.
         network: If True, the candidate keeps the network of the system.
         shrink: Most attempts to reduce the inputs of a failure, for each class.
         all_sizes_seconds: Time limit of the check of accesses for all sizes of the domain at once,

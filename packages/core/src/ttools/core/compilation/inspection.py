@@ -43,7 +43,7 @@ _NARROW = "narrower than 128 bits"
 class Readings:
     """The properties of a compiled kernel that take long to determine, as plain data.
 
-    NVIDIA's disassembler takes a quarter of a second of processor time to start. Other processes
+    NVIDIA's disassembler takes a quarter of a second of CPU time to start. Other processes
     therefore determine these properties while the program that launches the kernel runs.
 
     Attributes:

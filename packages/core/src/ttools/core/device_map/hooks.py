@@ -124,7 +124,7 @@ def start_autograd() -> None:
     cpu = _library("libtorch_cpu.so")
     get_engine = getattr(cpu, _ENGINE)
     get_engine.restype = ctypes.c_void_p
-    # In a fork of a process with such threads, torch refuses backward passes.
+    # In a fork of a process with such threads, torch rejects backward passes.
     with suppress(RuntimeError), torch.enable_grad():
         if not _queues(get_engine()):
             torch.ones(1, device="cpu", requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]

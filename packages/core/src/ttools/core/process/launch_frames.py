@@ -22,7 +22,7 @@ _REFUSED_ARGUMENT = "failed to specialize argument of type: "
 
 
 def name_argument(error: BaseException) -> None:
-    """Add the parameter's name to the message with which Triton refuses an argument."""
+    """Add the parameter's name to the message with which Triton rejects an argument."""
     text = str(error.args[0]) if error.args else ""
     if not isinstance(error, TypeError) or not text.startswith(_REFUSED_ARGUMENT):
         return

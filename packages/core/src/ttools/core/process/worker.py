@@ -80,8 +80,8 @@ class Limits:
     Attributes:
         seconds: Time limit for an answer; None for no limit.
         memory: Bytes beyond those that the process has when it starts; None for no limit.
-        cpu_seconds: Limit of the processor time of the worker and of each process that it starts,
-            in seconds; None for no limit.
+        cpu_seconds: Limit of the CPU time of the worker and of each process that it starts, in
+            seconds; None for no limit.
         network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
         isolated: If True, the process gets its own namespaces, see `isolation.py`. This requires

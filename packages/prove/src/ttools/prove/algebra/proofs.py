@@ -32,18 +32,17 @@ _DEPTHS = (3, 10)
 _HALVINGS = 40
 
 
-#: Factor by which the elapsed time of an analysis may exceed its processor time on a busy machine.
+#: Factor by which the elapsed time of an analysis may exceed its CPU time on a busy machine.
 STRETCH = 4.0
 
 
 class Limit:
-    """A limit of the processor time of the current thread, and of the elapsed time.
+    """A limit of the CPU time of the current thread, and of the elapsed time.
 
-    Processor time is limited, so that the load of the machine has little influence on what is
-    proved.
+    CPU time is limited, so that the load of the machine has little influence on what is proved.
 
     Args:
-        seconds: Processor time in seconds; unlimited by default.
+        seconds: CPU time in seconds; unlimited by default.
         stretch: Factor by which the elapsed time may exceed `seconds`.
     """
 

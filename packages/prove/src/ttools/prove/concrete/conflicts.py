@@ -10,7 +10,7 @@ from ttools.ir import Operation, Value
 from ttools.prove.concrete.lanes import mixed, spread
 from ttools.prove.concrete.state import Bools, Event, Outcome, State
 
-#: Maximum number of recorded lanes; each takes some 60 bytes while the lanes are compared.
+#: Maximum number of recorded lanes; each takes about 60 bytes while the lanes are compared.
 _MOST_RECORDS = 4_000_000
 #: Maximum number of writers of one element that are compared, those of the first programs.
 _MOST_WRITERS = 256

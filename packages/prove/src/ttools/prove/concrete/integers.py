@@ -34,14 +34,14 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-#: Maximum number of programs along an axis of the grid. A GPU refuses larger launches, which is a
+#: Maximum number of programs along an axis of the grid. A GPU rejects larger launches, which is a
 #: finding. In such a launch, program ids are not truncated to 32 bits, so that they do not cause
 #: further findings.
 _MOST_PROGRAMS = (1 << 31) - 1
 
 
 class _TooWideError(Exception):
-    """A step needs a number that does not fit 64 bits."""
+    """A step needs a number that does not fit in 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)

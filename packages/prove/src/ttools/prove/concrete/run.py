@@ -463,7 +463,7 @@ class ConcreteRun(ControlFlow):
             data = np.broadcast_to(np.asarray(numbers, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)
-            # torch refuses to store a constant that does not fit, so such a number is unknown.
+            # torch rejects to store a constant that does not fit, so such a number is unknown.
             if kind.width > 1 and is_constant(content):
                 missing = missing | (data < -half) | (data >= half)
             elif kind.width > 1:

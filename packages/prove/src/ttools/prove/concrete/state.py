@@ -32,8 +32,8 @@ class Event:
         argument: Index of the argument, -1 if unknown.
         element: Index of the element in the argument's storage.
         other: The other access of a race or of overlapping stores.
-        promise: Phrase that describes the contents of tables with a promise.
-        refused: Reason why a GPU refuses the launch, if the event concerns the launch itself.
+        promise: Phrase that describes the contents of tables with an assumption.
+        refused: Reason why a GPU rejects the launch, if the event concerns the launch itself.
     """
 
     kind: str

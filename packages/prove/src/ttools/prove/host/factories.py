@@ -79,7 +79,7 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
 
 
 def _steps(span: Any, step: Any) -> Any:
-    """Return how often a positive step fits into a span, rounded up."""
+    """Return a span divided by a positive step, rounded up."""
     quotient, rest = expr_of(span).divided(expr_of(step))
     return cdiv(span, step) if rest.terms else symbolic_int(quotient)
 

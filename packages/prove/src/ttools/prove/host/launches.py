@@ -58,9 +58,9 @@ class Memory:
             None if unknown.
         value: Value of all elements, if they are the same float.
         random: True if the elements were drawn at random.
-        within: Bounds of the elements that the user promises.
-        distinct: True if the user promises that no two elements are equal.
-        ascending: True if the user promises that the elements never decrease.
+        within: Bounds of the elements that the user assumes.
+        distinct: True if the user assumes that no two elements are equal.
+        ascending: True if the user assumes that the elements never decrease.
     """
 
     number: int

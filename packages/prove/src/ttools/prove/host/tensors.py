@@ -40,7 +40,7 @@ from ttools.prove.host.shapes import (
 )
 from ttools.prove.host.symbolic_numbers import NotModelledError, current_path, expr_of, symbolic_int
 
-#: Stands for the position of an element in its storage, in expressions for contents.
+#: Symbol for the position of an element in its storage, in expressions for contents.
 INDEX: Final = Symbol("index", "index", SIZE)
 _numbers = itertools.count()
 
@@ -76,7 +76,7 @@ def is_constant(content: Expr | None) -> bool:
 
 
 def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
-    """Return whether all values of an expression are known to fit an integer type."""
+    """Return whether all values of an expression are known to fit in an integer type."""
     limits, ask = torch.iinfo(dtype), current_path().ask
     grows = content.linear_in(INDEX)
     if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():

@@ -1,9 +1,9 @@
 """Evaluation of a launch at one size, for the programs that are most likely to fail.
 
-Evaluation leaves out lanes and programs that depend on unknown data. If a table has promised
-bounds, the launch is evaluated again with a table full of the least and with a table full of the
-greatest promised number. This shows defects of single elements. Findings about two elements, such
-as races, are ignored there, because no promise says which numbers occur together.
+Evaluation leaves out lanes and programs that depend on unknown data. If a table has assumed bounds,
+the launch is evaluated again with a table full of the least and with a table full of the greatest
+permitted number. This shows defects of single elements. Findings about two elements, such as races,
+are ignored there, because no assumption says which numbers occur together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_
 def at_ends(
     launch: SymbolicCall, sizes: Mapping[Symbol, int]
 ) -> Iterator[tuple[SymbolicCall, str]]:
-    """Yield the launch with tables at the promised bounds, and a phrase that describes them."""
+    """Yield the launch with tables at the assumed bounds, and a phrase that describes them."""
     tables = {name: ends for name, memory in _tables(launch) if (ends := _ends(memory, sizes))}
     choices = [(0,) * len(tables), (1,) * len(tables)]
     if len(tables) <= _MOST_APART:
@@ -50,7 +50,7 @@ def at_ends(
 
 
 def _tables(launch: SymbolicCall) -> Iterator[tuple[str, Memory]]:
-    """Yield the tables with promised bounds that share no memory with other arguments."""
+    """Yield the tables with assumed bounds that share no memory with other arguments."""
     numbers = [m.number for m in launch.arguments if isinstance(m, Memory)]
     for name, memory in zip(launch.names, launch.arguments, strict=True):
         if not isinstance(memory, Memory) or memory.within is None or memory.content is not None:
@@ -62,7 +62,7 @@ def _tables(launch: SymbolicCall) -> Iterator[tuple[str, Memory]]:
 def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]:
     """Return the contents of a table at the lower and at the upper bound, with descriptions.
 
-    The result is empty if no table can keep the promise.
+    The result is empty if no table can satisfy the assumption.
     """
     assert memory.within is not None
     low, high = (evaluate(end, sizes) for end in memory.within)
@@ -85,7 +85,7 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]
 #: Maximum number of lanes, over all programs, that are evaluated at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
-#: Number of first and of last programs that are evaluated with tables at a promised bound.
+#: Number of first and of last programs that are evaluated with tables at an assumed bound.
 _MOST_AT_ENDS = 512
 #: `look_further` evaluates the remaining programs if they form at most this number of parts.
 _MOST_PARTS = 24

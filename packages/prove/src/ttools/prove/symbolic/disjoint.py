@@ -42,8 +42,8 @@ class EqualityInference:
 
     Args:
         space: The sizes and symbols.
-        facts: Facts of the first access.
-        others: Facts of the second access, whose symbols are renamed.
+        facts: Facts about the first access.
+        others: Facts about the second access, with renamed symbols.
         renamer: The renaming of the second access.
         equal: Symbols that have the same value in both accesses.
     """

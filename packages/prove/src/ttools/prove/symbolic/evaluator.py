@@ -474,7 +474,7 @@ class Evaluator(ControlFlow):
         return Number(tuple(cases)) if 0 < len(cases) <= 8 else self._state.unknown(result)
 
     def _promised(self, case: Case, result: Value) -> Expr | None:
-        """Return a symbol for an element with a promise; None if there is no promise."""
+        """Return a symbol for an element of a table with an assumption; None if there is none."""
         memory = self._table(case)
         if memory is None or not (memory.within or memory.distinct or memory.ascending):
             return None

@@ -430,7 +430,7 @@ def fits(kernel: State, op: Operation, expr: Expr) -> frozenset[Need]:
 
 
 def _require_signs(*terms: _Term) -> None:
-    """Refuse numbers that are only assumed to be nonnegative.
+    """Reject numbers that are only assumed to be nonnegative.
 
     Products and shifts of such numbers occur in hash functions, for which the assumption is false.
 

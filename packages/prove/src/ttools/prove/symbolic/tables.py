@@ -1,4 +1,4 @@
-"""Relations between elements of a table that follow from promises about order and distinctness.
+"""Relations between elements of a table that follow from assumptions about order and distinctness.
 
 The position of a lane that a mask leaves out may be outside of the table. An ascending table can be
 extended by copies of its first number in front of it and of its last number behind it, which keeps

@@ -47,14 +47,14 @@ def check_launches(
         target: Name of the script in the report.
         fail_on: Least severity of findings that fail.
         seconds: Time limit for each launch. Everything that is undecided then is not proved.
-        assume: Promises about tables, by the kernel parameters that they are passed to; see
-            `check_sizes`. A promise holds for all launches that have the parameter.
+        assume: Assumptions about tables, by the kernel parameters to which they are passed; see
+            `check_sizes`. An assumption applies to all launches that have the parameter.
         memory: Bytes that the tensors of a launch may take; larger sizes are not considered. By
             default 80 GB, or no limit for a launch all of whose sizes have a range.
 
     Raises:
-        UsageError: No kernel has the parameter that a promise names, a promise is not a formula
-            over the sizes of a launch, or the recorded tensor breaks the promise.
+        UsageError: No kernel has the parameter that an assumption names, an assumption is not a
+            formula over the sizes of a launch, or the recorded tensor contradicts the assumption.
     """
     ranges, assume = ranges or {}, assume or {}
     for name, promise in assume.items():
@@ -103,7 +103,7 @@ def has_table(launch: TracedCall, name: str) -> bool:
 
 
 def _check_kept(template: Template, promised: Mapping[str, Promise]) -> None:
-    """Compare the promises with the tables that the script passed."""
+    """Compare the assumptions with the tables that the script passed."""
     symbols = {name: Symbol(name, "size", SIZE) for name in template.sizes}
     values = {symbols[name]: value for name, value in template.sizes.items()}
     for contract in contracts(promised, symbols):
@@ -120,7 +120,7 @@ def check_launch(
 ) -> tuple[Template, Result]:
     """Check one launch for all sizes.
 
-    It is partly a guess what the extents of the grid count, and which tensors grow with a size. If
+    What the extents of the grid count, and which tensors grow with a size, is partly a guess. If
     several templates are possible, the one with the fewest defects is used.
 
     Returns:
@@ -198,7 +198,7 @@ def _product(defect: Defect) -> int:
 
 
 def _add(total: Result, result: Result) -> None:
-    """Add the result of one launch; a defect that several launches have appears once."""
+    """Add the result of one launch; a defect of several launches appears only once."""
     total.checked = {**total.checked, **result.checked}
     total.memory = result.memory if total.memory is None else total.memory
     defects: dict[object, Defect] = {defect.key: defect for defect in total.defects}

@@ -62,7 +62,7 @@ class TracedCall:
         grid_provenances: Provenance of the extents of the grid.
         taken: Possible provenance of plain integers that C code has read from traced integers, by
             their values.
-        contents: Summary of the tables with a promise, by parameter, over all equal launches.
+        contents: Summary of the tables with an assumption, by parameter, over all equal launches.
     """
 
     function: Any
@@ -93,7 +93,7 @@ class ScriptTrace:
     Attributes:
         launches: The launches; equal launches are recorded once.
         left_out: Sentences that say why other launches cannot be checked.
-        promised: Names of parameters with a promise about their tables.
+        promised: Names of parameters with an assumption about their tables.
         tracking: Provenance of tensors' extents; None if it is not tracked.
         remarks: Further sentences for the report.
     """
@@ -244,7 +244,7 @@ def trace_launches(promised: Iterable[str] = (), follow: bool = True) -> Iterato
     """Record the launches inside the `with` block, which are executed as usual.
 
     Args:
-        promised: Names of parameters with a promise about their tables.
+        promised: Names of parameters with an assumption about their tables.
         follow: If True, the script receives traced integers.
     """
     from ttools.interpreter.backend.tuned_config import follow_configs

@@ -1,4 +1,4 @@
-"""Launches of a template at given sizes, with random numbers that keep the promises."""
+"""Launches of a template at given sizes, with random numbers that satisfy the assumptions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ttools.prove.trace.template import Template
 
 
 class NoSuchNumbersError(UsageError):
-    """No numbers keep a promise at the given sizes."""
+    """No numbers satisfy an assumption at the given sizes."""
 
 
 class RandomTensors:
     """Makes launches with tensors of random numbers.
 
-    Floats are between 0 and 1. Integers keep the promise about their tensor; without a promise,
-    they may have any value of their type.
+    Floats are between 0 and 1. Integers satisfy the assumption about their tensor; without an
+    assumption, they may have any value of their type.
 
     Args:
         template: The template that is launched.
-        promised: Promises about tables, by parameter.
+        promised: Assumptions about tables, by parameter.
         seed: Seed of the random numbers.
     """
 
@@ -38,10 +38,10 @@ class RandomTensors:
         self._names = {tensor: name for name, tensor in template.launch.tensors.items()}
 
     def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
-        """Launch with random numbers, and if there are promises, with tables at their bounds.
+        """Launch with random numbers and, if there are assumptions, with tables at their bounds.
 
         Raises:
-            NoSuchNumbersError: No numbers keep a promise.
+            NoSuchNumbersError: No numbers satisfy an assumption.
         """
         self.launch(sizes)
         if self._contracts:
@@ -53,11 +53,11 @@ class RandomTensors:
 
         Args:
             sizes: The sizes, by name.
-            end: If given, all elements of tables with promised bounds are the lower bound (0) or
-                the upper bound (1), unless the elements must be distinct.
+            end: If given, all elements of tables with assumed bounds are the lower bound (0) or the
+                upper bound (1), unless the elements must be distinct.
 
         Raises:
-            NoSuchNumbersError: No numbers keep a promise.
+            NoSuchNumbersError: No numbers satisfy an assumption.
         """
         storages: dict[int, torch.Tensor] = {}
 

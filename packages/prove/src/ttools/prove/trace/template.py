@@ -119,7 +119,7 @@ class Template:
         }
 
     def scope(self, ranges: Mapping[str, tuple[int, int]]) -> str:
-        """Return the sizes that are checked in words: `all sizes whose tensors fit 80 GB`."""
+        """Return the sizes that are checked in words: `all sizes whose tensors fit in 80 GB`."""
         ends = self.ends(ranges)
         if self.memory is None:
             return ranges_text(ends)

@@ -92,7 +92,7 @@ class GpuTimer:
 
 
 def _leave_capture() -> None:
-    """Capture an empty graph: after a failed capture, torch refuses random numbers until then."""
+    """Capture an empty graph: after a failed capture, torch rejects random numbers until then."""
     cuda = _cuda()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the graph is empty

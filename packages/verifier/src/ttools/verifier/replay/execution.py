@@ -58,7 +58,7 @@ class Executor:
             tensors: The arguments that are tensors, by name.
 
         Raises:
-            PlanError: The plan does not fit these tensors, or torch refuses an operator.
+            PlanError: The plan does not fit these tensors, or torch rejects an operator.
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
