@@ -122,7 +122,7 @@ class Worker:
 
     @property
     def expired(self) -> bool:
-        """True if the process was ended because it took too long."""
+        """True if the process was terminated because it took too long."""
         return self._limit is not None
 
     def output(self) -> str:

@@ -160,7 +160,7 @@ def compiled(path: Path) -> str:
     """Compile a C file.
 
     Raises:
-        SystemExit: The compiler is missing, or refuses the file.
+        SystemExit: The compiler is missing, or rejects the file.
     """
     defined = [f"-D{name}={value}" for name, value in macros(path).items()]
     try:

@@ -1,4 +1,4 @@
-"""The package in which Triton finds the CPU backend; it is outside of `ttools` on purpose.
+"""The package in which Triton finds the CPU backend; it is outside `ttools` on purpose.
 
 Triton does not catch errors when it imports the entry points of its backends. If they were in the
 package `ttools`, a third-party module with that name would hide them, and `import triton` would

@@ -111,7 +111,7 @@ def _settings_text(settings: Settings) -> str:
 
 
 def require_working_folder() -> None:
-    """Check that the working directory exists; without it, torch would end the process.
+    """Check that the working directory exists; without it, torch would terminate the process.
 
     Raises:
         UsageError: The working directory was deleted.

@@ -172,7 +172,7 @@ def write_text(
 ) -> None:
     """Write a report to a file, or unchanged to a stream.
 
-    If the system refuses the file, the report goes to standard output with an error that gives the
+    If the system rejects the file, the report goes to standard output with an error that gives the
     reason, because the run may have taken long.
 
     Args:
@@ -182,7 +182,7 @@ def write_text(
         announces: If True, a note names the file.
 
     Raises:
-        UsageError: The system refuses the file, or the stream is closed or full.
+        UsageError: The system rejects the file, or the stream is closed or full.
     """
     if output is not None:
         try:

@@ -15,7 +15,7 @@ Options = dict[str, Any]
 
 
 def defaults(commands: Mapping[str, Any], settings: Settings | None) -> dict[str, Options]:
-    """Return, for each command, the parameters that are set outside of the command line.
+    """Return, for each command, the parameters that are set outside the command line.
 
     Args:
         commands: The commands of typer, by name.

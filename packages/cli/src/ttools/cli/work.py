@@ -74,7 +74,7 @@ def _refuse(values: Mapping[str, object], why: str) -> None:
 
 
 def require_source(work: Work, *options: str) -> None:
-    """Refuse options that need the Python source of kernels.
+    """Reject options that need the Python source of kernels.
 
     Raises:
         UsageError: The work is not a program.

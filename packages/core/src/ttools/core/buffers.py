@@ -90,7 +90,7 @@ def as_argument(value: Any) -> Any:
     """Return `value` in the form that a kernel accepts: arrays are wrapped, all else is unchanged.
 
     Arrays in tuples are wrapped, too. `interpret()` and the commands call this function for all
-    arguments. Triton without ttools refuses arrays.
+    arguments. Triton without ttools rejects arrays.
 
     Raises:
         UsageError: Kernels cannot use an array, for example because it is read-only.

@@ -49,7 +49,7 @@ def file_errors(doing: str) -> Iterator[None]:
         doing: The action that failed, with its object, such as "read `x`".
 
     Raises:
-        UsageError: The operating system refused to use a file.
+        UsageError: The operating system does not allow the use of a file.
     """
     try:
         yield
@@ -140,7 +140,7 @@ class KernelError(_LocatedError):
 
 
 class LaunchRefusedError(KernelError, RuntimeError, ValueError):
-    """A launch that the emulated GPU would refuse, for example because it needs too much memory.
+    """A launch that the emulated GPU would reject, for example because it needs too much memory.
 
     The message names the kernel but no other part of the launch. The class derives from
     RuntimeError and ValueError because scripts may catch what Triton raises in such cases.

@@ -50,7 +50,7 @@ class SourceLocation:
 
 
 def inlined(location: SourceLocation | None, call: SourceLocation | None) -> SourceLocation | None:
-    """Return a location inside of a function as it is inlined at a call."""
+    """Return a location inside a function as it is inlined at a call."""
     if location is None or call is None:
         return location or call
     caller = SourceLocation(call.file, call.line, call.column, call.name)

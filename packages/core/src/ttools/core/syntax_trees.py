@@ -85,7 +85,7 @@ def host_functions(source: str) -> list[str]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, also those inside of `if`, `try` and `with`."""
+    """Yield the statements of a module, also those inside `if`, `try` and `with`."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try, ast.With)):

@@ -23,7 +23,7 @@ class Outcome:
 
     Attributes:
         kernels: Number of kernels that ran.
-        rejected: Number of kernels that Triton refused.
+        rejected: Number of kernels that Triton rejected.
         launches: Number of launches by variant.
         failures: The first failure of each cause.
         scripts: A reduced script for each failure.

@@ -58,7 +58,7 @@ class Interpretation(ContextDecorator, ShowsItself):
 
     @property
     def skipped(self) -> list[SkippedAccess]:
-        """Accesses outside of tensors that were skipped, one entry per launch and line."""
+        """Accesses outside tensors that were skipped, one entry per launch and line."""
         return self._run.skipped
 
     @property
@@ -200,9 +200,9 @@ def interpret(
             it replaces `device_map`.
         timeout: Seconds after which a launch, or the compilation of its TTIR, is stopped and raises
             `KernelError`; by default there is no limit.
-        unsafe: If True, accesses outside of tensors are executed, which can corrupt the memory of
-            the process. By default they are skipped, and reported once for each line of a kernel.
-            The variable TTOOLS_UNSAFE changes the default.
+        unsafe: If True, accesses outside tensors are executed, which can corrupt the memory of the
+            process. By default they are skipped, and reported once for each line of a kernel. The
+            variable TTOOLS_UNSAFE changes the default.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.

@@ -24,7 +24,7 @@ from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 #: Names of exceptions for which Triton's autotuner skips a configuration.
 _SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
 
-#: Memory before the configuration that is running; None outside of such a configuration.
+#: Memory before the configuration that is running; None outside such a configuration.
 _before: ContextVar[SavedMemory | None] = ContextVar("ttools_state_before_config", default=None)
 
 

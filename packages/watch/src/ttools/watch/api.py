@@ -150,7 +150,7 @@ def watch(
         seed: Seed of the random order and of `random:N` in `programs`.
         schedule: Kind of compilation, see `interpret`.
         dot: Computation of products of f32 tiles, see `interpret`.
-        unsafe: If True, accesses outside of tensors are executed, see `interpret`.
+        unsafe: If True, accesses outside tensors are executed, see `interpret`.
 
     Returns:
         The run: a context manager and a decorator.

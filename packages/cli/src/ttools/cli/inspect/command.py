@@ -296,7 +296,7 @@ class _Inspected:
             return self.profiles[-1]
         from ttools.sanitizer.api import sanitize
 
-        # Scripts may depend on results; an invalid access must not end the process.
+        # Scripts may depend on results; an invalid access must not terminate the process.
         return sanitize(checks="memcheck", first_config=True)
 
 

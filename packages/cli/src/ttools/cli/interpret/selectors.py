@@ -1,6 +1,6 @@
 """Refuses what `--watch` names and a script does not have, before the script runs.
 
-Only what follows from the file is refused. A variable may belong to a kernel of another module, so
+Only what follows from the file is rejected. A variable may belong to a kernel of another module, so
 names are compared only if the script imports nothing but torch, Triton, NumPy and the standard
 library, and loads no code in other ways.
 """
@@ -30,13 +30,13 @@ _LOADING = re.compile(
 
 
 def refuse_unknown(texts: Sequence[str], work: Work) -> None:
-    """Refuse lines and names that no kernel of a script can have.
+    """Reject lines and names that no kernel of a script can have.
 
     Args:
         work: What the command runs.
 
     Raises:
-        UsageError: A line is outside of all kernels, or a name does not occur in the script.
+        UsageError: A line is outside all kernels, or a name does not occur in the script.
     """
     if not texts:
         return

@@ -210,7 +210,7 @@ class _Blocks:
 
     # ---- facts
     def _refused(self, row: Row) -> str:
-        """Return why the device refuses launches; empty if it does not."""
+        """Return why the device rejects launches; empty if it does not."""
         reason, target = row.get("cannot_launch"), self._profiled.target
         if not isinstance(reason, str) or target is None:
             return ""

@@ -104,7 +104,7 @@ class SanitizeEnding:
 
     @contextmanager
     def at_signals(self) -> Iterator[None]:
-        """Write the report so far if SIGTERM or a second Ctrl-C ends the process."""
+        """Write the report so far if SIGTERM or a second Ctrl-C terminates the process."""
         from ttools.core.reports import json, registry, text  # noqa: F401 - too late in a handler
         from ttools.interpreter.runtime.stopping import last_words
 

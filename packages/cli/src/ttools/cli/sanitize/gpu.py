@@ -1,6 +1,6 @@
 """`ttools sanitize --on gpu`: runs a program under compute-sanitizer instead of on the CPU.
 
-Options that only apply to the CPU are refused. The report is written as for the CPU.
+Options that only apply to the CPU are rejected. The report is written as for the CPU.
 """
 
 from __future__ import annotations

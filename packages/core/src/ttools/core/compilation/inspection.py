@@ -250,7 +250,7 @@ def inspect_sources(
             default.
 
     Raises:
-        CompilationError: Triton's compiler refuses a kernel.
+        CompilationError: Triton's compiler rejects a kernel.
     """
     inspections = [] if inspections is None else inspections
     for n, source in enumerate(sources):

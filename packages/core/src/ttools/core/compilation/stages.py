@@ -29,7 +29,7 @@ _BINARIES = {"cuda": "cubin", "hip": "hsaco"}
 
 
 class CompilationError(TtoolsError):
-    """Triton's compiler refused a kernel; the message is the compiler's."""
+    """Triton's compiler rejected a kernel; the message is the compiler's."""
 
 
 class Assembled(NamedTuple):
@@ -135,7 +135,7 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
     again would take as long and could miss options of the launch.
 
     Raises:
-        CompilationError: Triton's compiler refuses the kernel.
+        CompilationError: Triton's compiler rejects the kernel.
     """
     import triton
 
@@ -197,7 +197,7 @@ def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
     """Compile a kernel up to memory allocation, which is several times faster than all stages.
 
     Raises:
-        CompilationError: Triton's compiler refuses the kernel.
+        CompilationError: Triton's compiler rejects the kernel.
     """
     with _compiling(source, target) as (_, options):
         return allocate_memory(source.compilable(), target.gpu_target(), options)

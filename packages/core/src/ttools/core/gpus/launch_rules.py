@@ -1,9 +1,9 @@
-"""The rules by which CUDA and Triton refuse a launch, as one table that all commands use.
+"""The rules by which CUDA and Triton reject a launch, as one table that all commands use.
 
 Sources: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; CUDA
 driver API, `cuLaunchKernelEx` and `cuTensorMapEncodeTiled`; Triton's launchers and
 `CompiledKernel._init_handles`; HIP's `hipModuleLaunchKernel`. `test_launch_rules_on_gpu.py` checks
-each rule on a GPU: a launch at the limit succeeds, and one beyond it is refused.
+each rule on a GPU: a launch at the limit succeeds, and one beyond it is rejected.
 """
 
 from __future__ import annotations

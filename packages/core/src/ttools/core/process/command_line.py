@@ -7,7 +7,7 @@ import sys
 from contextvars import ContextVar
 from pathlib import Path
 
-#: The words of the running `ttools` command, including `ttools`; empty outside of a command.
+#: The words of the running `ttools` command, including `ttools`; empty outside a command.
 #: `sys.argv` is that of the user's script while the script runs.
 command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
 

@@ -6,7 +6,7 @@ read all files of its user, but can write only to its temporary folder and to gi
 it starts, and has no capabilities. When the first process in a namespace of processes ends, the
 system kills all others in it, including those that have left its process group.
 
-Steps that would change the whole system outside of a separate mount namespace are taken only after
+Steps that would change the whole system outside a separate mount namespace are taken only after
 that namespace has been created; if its creation fails, they are not taken.
 """
 

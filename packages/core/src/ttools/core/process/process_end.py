@@ -165,7 +165,9 @@ def _is_public(name: str) -> bool:
 
 
 def leave_abruptly() -> None:
-    """Make `leave_if_interrupted` end the process, because some threads must not be joined."""
+    """Make `leave_if_interrupted` terminate the process, because some threads must not be
+    joined.
+    """
     _interrupted.set()
 
 
@@ -180,7 +182,7 @@ def leave_if_interrupted(status: int) -> None:
 
 
 def leave_at_once(status: int) -> None:
-    """Run the exit functions and end the process without destroying its modules."""
+    """Run the exit functions and terminate the process without destroying its modules."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

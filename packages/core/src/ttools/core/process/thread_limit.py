@@ -1,4 +1,4 @@
-"""Clear error messages if the system refuses to start a thread, for example by `ulimit -u`."""
+"""Clear error messages if the system cannot start a thread, for example because of `ulimit -u`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADVICE = "raise the limit of processes and threads (`ulimit -u`)"
 
 
 class ThreadLimitError(UsageError):
-    """The system refuses to start more threads for this user."""
+    """The system does not allow more threads for this user."""
 
     def __init__(self) -> None:
         super().__init__(f"no thread can be started; {ADVICE}")
@@ -28,7 +28,7 @@ def starting_thread() -> Iterator[None]:
     """Raise a clear error if a thread cannot be started in the `with` block.
 
     Raises:
-        ThreadLimitError: The system refuses to start it.
+        ThreadLimitError: The system cannot start the thread.
     """
     try:
         yield

@@ -179,7 +179,7 @@ def write(
     """Write a file; if an error occurs, an existing file stays unchanged.
 
     Raises:
-        UsageError: The operating system refuses.
+        UsageError: The operating system rejects.
     """
     partial = path.with_name(path.name + ".partial")
     try:

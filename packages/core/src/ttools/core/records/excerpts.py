@@ -13,7 +13,7 @@ from ttools.core.location import SourceLocation, show_recorded_lines, source_lin
 from ttools.core.records.launch_record import Excerpt
 from ttools.core.syntax_trees import lines_of, syntax_tree
 
-#: Lines before and after a location outside of functions.
+#: Lines before and after a location outside functions.
 _CONTEXT = 2
 _MOST_LINES = 5_000
 

@@ -62,7 +62,7 @@ def _pointer(value: Any) -> int:
 
 
 def _check_memory(value: Any) -> None:
-    """Refuse a tensor that has elements but no memory; the first access to it would crash."""
+    """Reject a tensor that has elements but no memory; the first access to it would crash."""
     size = getattr(value, "numel", None)
     if size is None or size() == 0:
         return
@@ -200,7 +200,7 @@ class ArgumentPlan:
         return again
 
     def require_memory(self, flat: Sequence[Any]) -> None:
-        """Refuse tensors whose storage was freed, because the first access to them would crash.
+        """Reject tensors whose storage was freed, because the first access to them would crash.
 
         Raises:
             UsageError: If a tensor has no memory; the message names the argument.

@@ -62,7 +62,7 @@ def tuned_on_cpu(
 
 
 def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
-    """Refuse arguments that the configurations set, with the message of Triton.
+    """Reject arguments that the configurations set, with the message of Triton.
 
     Raises:
         ValueError: The call passes a parameter that a configuration sets.

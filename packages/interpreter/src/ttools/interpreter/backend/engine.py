@@ -66,7 +66,7 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
 
 
 def _refuse_unwritable(source: CompiledSource) -> None:
-    """Refuse kernels in files whose names are not valid UTF-8, which Triton requires."""
+    """Reject kernels in files whose names are not valid UTF-8, which Triton requires."""
     for file in source.files:
         if not file.isprintable() and any("\ud800" <= c <= "\udfff" for c in file):
             shown = file.encode(errors="backslashreplace").decode()

@@ -217,7 +217,7 @@ def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
 
 
 def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
-    """Refuse C++ wrappers, which load kernels as GPU binaries."""
+    """Reject C++ wrappers, which load kernels as GPU binaries."""
 
     def make(generate: Callable[..., Any]) -> Callable[..., Any]:
         def codegen_with_cpp_wrapper(self: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The memory that an eager launch may access, and the errors for accesses outside of it.
+"""The memory that an eager launch may access, and the errors for accesses outside it.
 
 Addresses are host addresses. Every access is checked before it is executed, so that no kernel can
 crash the process.
@@ -111,7 +111,7 @@ class Memory:
             where: Name of the program for messages.
 
         Raises:
-            KernelError: An active lane is outside of all storages.
+            KernelError: An active lane is outside all storages.
         """
         size = _accessed_bytes(pointer)
         addresses = pointer.data

@@ -180,7 +180,7 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     """Call a builtin of the language.
 
     Raises:
-        CompilationError: The compiler would refuse the call, too; this is Triton's own exception.
+        CompilationError: The compiler would reject the call, too; this is Triton's own exception.
     """
     lowered = [lower(argument) for argument in arguments]
     keywords = {key: lower(value) for key, value in named.items()}

@@ -87,7 +87,7 @@ def names_kernel(ttir: str) -> bool:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that every Triton backend refuses.
+    """Reject options that every Triton backend rejects.
 
     Raises:
         UsageError: `num_warps` is not a power of two.

@@ -4,7 +4,7 @@ LLVM compiles a module in a single call, which cannot be interrupted by a signal
 and llvmlite holds a lock during this call. A small module is compiled in this process, which takes
 less time than starting another Python interpreter. A large module is sent to a worker process,
 which compiles it with the same functions and returns the same bytes. If the time limit is reached
-or the user presses Ctrl-C, the worker is ended, and other compilations need not wait for it.
+or the user presses Ctrl-C, the worker is terminated, and other compilations need not wait for it.
 
 A worker compiles one module and ends. If it waited for another module, it would remain a child of
 the user's process, and a script that waits for all its children would never end.
@@ -37,8 +37,8 @@ class _Answer:
     """The outcome of a compilation.
 
     Attributes:
-        object_code: The object; empty if LLVM has refused the module.
-        error: LLVM's message if it has refused the module; otherwise empty.
+        object_code: The object; empty if LLVM has rejected the module.
+        error: LLVM's message if it has rejected the module; otherwise empty.
         phases: Seconds by phase, see `jit.compile_ir`.
     """
 

@@ -1,9 +1,9 @@
 """Checks that LLVM supports a CPU name, and that this machine can run code for the CPU.
 
-LLVM ends the process for some unknown names, ignores others, and does not report the features of a
-CPU. Therefore a child process compiles a few operations for the CPU, once normally and once with
-the features disabled that this machine lacks. If the results differ, the code uses a feature that
-this machine does not have.
+LLVM terminates the process for some unknown names, ignores others, and does not report the features
+of a CPU. Therefore a child process compiles a few operations for the CPU, once normally and once
+with the features disabled that this machine lacks. If the results differ, the code uses a feature
+that this machine does not have.
 """
 
 from __future__ import annotations

@@ -217,14 +217,14 @@ def compile_ir(
         phases: Receives the seconds of the phases `parse`, `optimise` and `codegen`.
 
     Raises:
-        TtoolsError: LLVM refuses the text, which is a defect of the emitter.
+        TtoolsError: LLVM rejects the text, which is a defect of the emitter.
     """
     llvm = _llvm()
     clock = _Clock({} if phases is None else phases)
     with _llvm_lock, llvm.create_context() as context:
         with clock("parse"), _emitter_defect(name):
             module = llvm.parse_assembly(llvm_ir, context)
-        # The module must be destroyed before its context, even if LLVM refuses the module.
+        # The module must be destroyed before its context, even if LLVM rejects the module.
         level = 0 if llvm_ir.startswith(QUICKEST) else opt
         with module:
             machine = _machine(host_target(cpu), level)

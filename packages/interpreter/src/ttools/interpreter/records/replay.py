@@ -1,7 +1,7 @@
 """Makes recorded launches again, on memory with the recorded contents.
 
 A recorded kernel is untrusted. Nothing else in the record is executed. The kernel cannot access
-memory outside of its arguments, with or without an observer, and its time is limited.
+memory outside its arguments, with or without an observer, and its time is limited.
 """
 
 from __future__ import annotations

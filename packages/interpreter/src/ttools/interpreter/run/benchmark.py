@@ -84,7 +84,7 @@ def _statistic(
     return _MODES[return_mode](milliseconds)
 
 
-# Names of the eager kernels launched inside `do_bench`; None outside of it.
+# Names of the eager kernels launched inside `do_bench`; None outside it.
 _eager_kernels: ContextVar[list[str] | None] = ContextVar("ttools_timed_eagerly", default=None)
 
 

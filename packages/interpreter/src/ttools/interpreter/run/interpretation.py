@@ -48,7 +48,7 @@ class Run:
         compile_kernel: Called in place of Triton's front end, see `interpret`.
         engine: `eager` runs all kernels as Python; `native` only those that cannot be compiled.
         dot: How matrix products are computed, see `DotMode`; by default the value of `TTOOLS_DOT`.
-        unsafe: If True, accesses outside of tensors are executed; by default the value of
+        unsafe: If True, accesses outside tensors are executed; by default the value of
             `TTOOLS_UNSAFE`.
 
     Attributes:
@@ -57,7 +57,7 @@ class Run:
         statistics: Counts and times of the kernels.
         warnings: Warnings about launches, without repetition.
         unchecked_assertions: The first assertion of each kernel whose assertions were not compiled.
-        skipped: Accesses outside of tensors that were skipped.
+        skipped: Accesses outside tensors that were skipped.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Run:
 
 
 class _Entered(threading.local):
-    """The runs that a thread has entered outside of event loops."""
+    """The runs that a thread has entered outside event loops."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -165,7 +165,7 @@ class _Entered(threading.local):
 
 # A launch belongs to the runs that were entered in its context (thread or asyncio task). If none
 # was entered there, which is possible because a task may be older than a run, it belongs to the
-# runs that its thread has entered outside of the event loop. If the thread has entered none, as
+# runs that its thread has entered outside the event loop. If the thread has entered none, as
 # threads of autograd or of a pool, it belongs to the innermost shared run of the process.
 _own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
 _entered = _Entered()

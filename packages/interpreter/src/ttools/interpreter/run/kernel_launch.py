@@ -180,7 +180,7 @@ class KernelLaunch:
         passed: One argument per parameter, as the user passed them, if they differ from `values`.
         on_gpu: True if the launch is meant for a GPU that is mapped to the CPU.
         violations: The launch rules of a GPU that the launch breaks. If it is meant for a GPU, it
-            is then refused.
+            is then rejected.
         program_options: Options for running the programs if the launch belongs to no run.
         monitor: Observations of the last execution; None before the first one.
     """
@@ -387,7 +387,7 @@ class KernelLaunch:
             rereads: Chooses the values that accesses return which do not change memory.
 
         Raises:
-            LaunchRefusedError: The launch is meant for a GPU, and a GPU would refuse it.
+            LaunchRefusedError: The launch is meant for a GPU, and a GPU would reject it.
             TtoolsError: The launch fails, as described for `runtime.launch.run`.
         """
         if self.violations and self.on_gpu:

@@ -1,7 +1,7 @@
 """Checks whether launches on the CPU comply with the launch rules of a GPU.
 
 A launch is meant for a GPU if one of its arguments is a CUDA tensor, or if an earlier launch under
-the same device map had one. If such a launch breaks a rule, it is refused with Triton's message.
+the same device map had one. If such a launch breaks a rule, it is rejected with Triton's message.
 Any other launch is made even if it breaks a rule, because no GPU is involved, but a warning is
 given.
 """
@@ -97,7 +97,7 @@ def _is_reachable(value: Any) -> bool:
 
 
 def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
-    """Return the error for a launch that a GPU would refuse."""
+    """Return the error for a launch that a GPU would reject."""
     first = violations[0]
     return LaunchRefusedError(
         f"a GPU refuses to launch `{kernel}`: {first.message}", help=first.help
@@ -105,6 +105,6 @@ def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
 
 
 def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
-    """Yield warnings about a launch that runs on the CPU but would be refused by a GPU."""
+    """Yield warnings about a launch that runs on the CPU but would be rejected by a GPU."""
     for violation in violations:
         yield f"a GPU refuses to launch `{kernel}`: {violation.message}; {violation.help}"

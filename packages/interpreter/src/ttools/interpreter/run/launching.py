@@ -14,7 +14,7 @@ def make_launch(launch: KernelLaunch) -> LaunchReport:
     """Run all programs of a launch. If its run has an observer, the observer runs them.
 
     Raises:
-        TtoolsError: The launch is refused or fails.
+        TtoolsError: The launch is rejected or fails.
     """
     kernel, run = launch.kernel, launch.owner
     options = kernel.options
@@ -57,7 +57,7 @@ def _run(launch: KernelLaunch) -> LaunchReport:
 
 
 def _refuse_or_warn(launch: KernelLaunch) -> None:
-    """Refuse a launch that breaks rules of a GPU if it is meant for one; otherwise warn."""
+    """Reject a launch that breaks rules of a GPU if it is meant for one; otherwise warn."""
     if launch.on_gpu:
         raise refused(launch.kernel.name, launch.violations)
     if launch.owner is not None:

@@ -1,4 +1,4 @@
-"""Reports of accesses outside of known memory, which were skipped."""
+"""Reports of accesses outside known memory, which were skipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unsafe_from_environment() -> bool:
 
 @dataclass(frozen=True)
 class SkippedAccess:
-    """Accesses of one line outside of known memory, which were skipped.
+    """Accesses of one line outside known memory, which were skipped.
 
     Attributes:
         kernel: Name of the kernel.

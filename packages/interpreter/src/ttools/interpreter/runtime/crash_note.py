@@ -2,11 +2,11 @@
 
 Native code without guards may write to any address. If this kills the process, immediately or when
 the damaged heap is detected, the report contains the kernel that started last, the location of its
-definition, and the command that finds the mistake. If LLVM ends the process instead of refusing a
-module, the report contains the kernel that was being compiled. After the report, handlers that were
-installed before, such as those of `faulthandler`, are called. Signal handlers may run after Python
-has freed its objects, so all data that they read is in memory that stays mapped
-(`permanent_memory.py`).
+definition, and the command that finds the mistake. If LLVM terminates the process instead of
+refusing a module, the report contains the kernel that was being compiled. After the report,
+handlers that were installed before, such as those of `faulthandler`, are called. Signal handlers
+may run after Python has freed its objects, so all data that they read is in memory that stays
+mapped (`permanent_memory.py`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def write_crash_note(advice: str) -> None:
 
 @contextmanager
 def compiling(kernel: str, defined: SourceLocation | None) -> Iterator[None]:
-    """Write a report if LLVM ends the process inside of this context."""
+    """Write a report if LLVM terminates the process inside this context."""
     text = immortal_text(_COMPILED.format(kernel=_named(kernel, defined)))
     with _compiling_lock:
         note = native_runtime().note
@@ -145,7 +145,7 @@ class _Stack(ctypes.Structure):
 
 @lru_cache(maxsize=1)
 def _compiling_stack() -> int:
-    """Return the stack for handlers in the thread that is inside of LLVM; there is at most one."""
+    """Return the stack for handlers in the thread that is inside LLVM; there is at most one."""
     return immortal_memory(ALTERNATE_STACK_BYTES)
 
 

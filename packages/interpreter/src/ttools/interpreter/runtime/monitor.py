@@ -302,7 +302,7 @@ class Monitor:
             struct.pack_into("<Q", self._block.bytes, MONITOR["REREADS"], 0)
 
     def find(self, question: int) -> bool:
-        """Look up memory outside of all known allocations.
+        """Look up memory outside all known allocations.
 
         Args:
             question: Address of the payload, see `CallbackKind.FIND`.

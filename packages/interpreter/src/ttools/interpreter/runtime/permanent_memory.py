@@ -2,8 +2,8 @@
 
 Handlers of signals and of `exit` may run after Python has freed its objects, or when a kernel has
 damaged the heap. Therefore the data that they read is in separate anonymous mappings, which are
-never unmapped. In addition, texts are read-only, so that a wild store ends the process instead of
-changing a text.
+never unmapped. In addition, texts are read-only, so that a wild store terminates the process
+instead of changing a text.
 """
 
 from __future__ import annotations

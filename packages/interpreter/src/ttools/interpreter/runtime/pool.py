@@ -68,7 +68,8 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1
 #: Signals that are delivered to the thread that causes them. If the thread blocked them, the
-#: operating system would end the process without calling the handler that writes the crash report.
+#: operating system would terminate the process without calling the handler that writes the crash
+#: report.
 _OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 #: Size of a worker's stack in bytes. Tiles are in arenas, but Python callbacks run on the stack.
 _STACK_BYTES = 1024 * 1024

@@ -86,15 +86,15 @@ class SignalPipe:
         """Install the native handler in place of the current handler of a signal.
 
         SIGINT is only watched if Python handles it. Other signals are only watched if the program
-        does not handle them; they then no longer end the process directly. Ignored signals stay
-        ignored.
+        does not handle them; they then no longer terminate the process directly. Ignored signals
+        stay ignored.
         """
         current = SignalAction()
         libc().sigaction(number, None, ctypes.byref(current))
         if current.handler in (native_runtime().signalled, _IGNORED):
             return
-        # LLVM installs handlers that clean up and end the process. They are not in Python's table,
-        # so Python reports the default handler for them.
+        # LLVM installs handlers that clean up and terminate the process. They are not in Python's
+        # table, so Python reports the default handler for them.
         default = signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN, None)
         if default == (number == signal.SIGINT) or (
             number == signal.SIGINT and not current.handler

@@ -1,4 +1,4 @@
-"""Stops running launches at their time limit, at Ctrl-C, and when a signal ends the process.
+"""Stops running launches at their time limit, at Ctrl-C, and when a signal terminates the process.
 
 Native code reads the `abort` flag of its launch at the start of each iteration of long loops. The
 launching thread cannot react to a time limit or a signal while it is in native code, so a watching
@@ -163,9 +163,9 @@ class _State:
     Attributes:
         running: Maps the address of each launch to the launch.
         until: Time of the next check by the monotonic clock, unless the thread is woken earlier.
-        ending: True if a signal is about to end the process.
+        ending: True if a signal is about to terminate the process.
         waiting: Number of threads that wait for the end of the process.
-        last_words: Called with the number of a signal before the signal ends the process.
+        last_words: Called with the number of a signal before the signal terminates the process.
         pipe: The pipe from which the thread reads signals; None if the thread does not run.
     """
 
@@ -271,7 +271,7 @@ class _State:
                 running.stop("interrupt")
 
     def _end(self, number: int) -> None:
-        """Call `last_words`, and then end the process as the signal would have done."""
+        """Call `last_words`, and then terminate the process as the signal would have done."""
         words, pipe = self.last_words, self.pipe
         if words is None or pipe is None:
             return
@@ -310,7 +310,7 @@ def wait_for_the_end() -> NoReturn:
 
 @contextmanager
 def last_words(say: Callable[[int], None]) -> Iterator[None]:
-    """Return a context in which a function is called before a signal ends the process.
+    """Return a context in which a function is called before a signal terminates the process.
 
     The signal is SIGTERM, or a second Ctrl-C if Python has not handled the first one. All launches
     are stopped before the function is called, and no thread returns from a launch afterwards. If

@@ -33,7 +33,7 @@ def share_results(op: Operation, plan: Plan) -> None:
     """Let stored values that a branch yields share the slot of the result that they become.
 
     This is possible because no operation reads or writes the result's slot while a branch runs. A
-    value keeps its own slot if it is defined outside of the branch, or yielded for two results.
+    value keeps its own slot if it is defined outside the branch, or yielded for two results.
 
     Args:
         op: An `scf.if` whose results are stored.

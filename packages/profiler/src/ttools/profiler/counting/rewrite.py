@@ -160,7 +160,7 @@ class _Counting:
         return cost(op)
 
     def _executed(self, op: Operation, number: int) -> None:
-        # A constant is not executed, and may be outside of the loop that contains its line.
+        # A constant is not executed, and may be outside the loop that contains its line.
         location = user_line(op.location)
         if location is not None and not op.has(CONSTANT) and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)

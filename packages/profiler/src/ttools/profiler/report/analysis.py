@@ -60,7 +60,7 @@ from ttools.profiler.run.trials import Trials
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that have no values for launches that the device refuses.
+#: Columns that have no values for launches that the device rejects.
 _OF_LAUNCHES = ("bound_s", "waves")
 _BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
 _PROJECTED = ("projected_s", "projected_low_s", "projected_high_s")
@@ -463,7 +463,7 @@ class _Analysis:
 
 
 def _add_refusals(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-    """Add why the target refuses launches; remove the bounds of kernels that it never runs."""
+    """Add why the target rejects launches; remove the bounds of kernels that it never runs."""
     reasons = [[row.get("cannot_launch") for row in own] for own in rows]
     if not any(map(any, reasons)):
         return

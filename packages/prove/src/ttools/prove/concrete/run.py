@@ -412,7 +412,7 @@ class ConcreteRun(ControlFlow):
     def _check_bounds(
         self, op: Operation, kind: str, pointer: Lanes, at: Any, active: Bools
     ) -> Bools:
-        """Report accesses outside of their memory, and return a mask of the other active lanes."""
+        """Report accesses outside their memory, and return a mask of the other active lanes."""
         assert pointer.base is not None
         bounds = self._bounds_of(pointer.base)
         wrong = np.zeros_like(active)
@@ -463,7 +463,7 @@ class ConcreteRun(ControlFlow):
             data = np.broadcast_to(np.asarray(numbers, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)
-            # torch rejects to store a constant that does not fit, so such a number is unknown.
+            # torch rejects a constant that does not fit, so such a number is unknown.
             if kind.width > 1 and is_constant(content):
                 missing = missing | (data < -half) | (data >= half)
             elif kind.width > 1:

@@ -1,6 +1,6 @@
 """Relations between elements of a table that follow from assumptions about order and distinctness.
 
-The position of a lane that a mask leaves out may be outside of the table. An ascending table can be
+The position of a lane that a mask leaves out may be outside the table. An ascending table can be
 extended by copies of its first number in front of it and of its last number behind it, which keeps
 bounds and order. The order may therefore be used for any two positions. Distinctness is used only
 for positions inside the table.

@@ -29,8 +29,8 @@ class Need:
     Attributes:
         op: The operation that has the obligation.
         expr: Expression that has to be in the interval.
-        kind: `wrap` if machine integers wrap outside of the interval; `model` if the result is
-            merely unknown there.
+        kind: `wrap` if machine integers wrap outside the interval; `model` if the result is merely
+            unknown there.
     """
 
     op: Operation

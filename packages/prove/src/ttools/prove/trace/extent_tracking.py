@@ -276,9 +276,9 @@ def _inherited(
 def stride_provenances(
     shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
-    """Return the provenance of strides, which are products of the extents inside of them.
+    """Return the provenance of strides, which are products of the extents inside them.
 
-    The stride at a gap is constant, and the strides outside of it are multiples of it.
+    The stride at a gap is constant, and the strides outside it are multiples of it.
     """
     result: list[Provenance] = [None] * len(shape)
     step, note = 1, as_expr(1)

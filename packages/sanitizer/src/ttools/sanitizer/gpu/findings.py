@@ -54,7 +54,7 @@ class UnseenWrites:
 
 
 def is_scratch(record: Record, launch: LogEntry | None, site: Site) -> bool:
-    """Return whether an access was inserted by the compiler and is outside of all arguments."""
+    """Return whether an access was inserted by the compiler and is outside all arguments."""
     if launch is None or record.address is None or not site.is_compilers:
         return False
     return not any(holds(argument, record.address) for argument in launch.spec.arguments)

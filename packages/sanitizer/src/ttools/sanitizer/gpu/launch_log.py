@@ -79,7 +79,7 @@ class RunLog:
 
     Attributes:
         launches: Launches, in the order in which they were made.
-        status: Exit status of the script; None if a signal or `os._exit` ended the process.
+        status: Exit status of the script; None if a signal or `os._exit` terminated the process.
         failures: Messages of errors that occurred while a launch was logged.
         refusal: Reason why ttools did not run the program completely; None if it did.
         misuse: True if this reason is an error of the user.

@@ -1,7 +1,7 @@
 """Hints about a kernel's parameters (`tl.multiple_of`), read from the kernel's source.
 
 TTIR does not contain hints about parameters, because Triton drops them when it creates TTIR. Only
-hints that every launch executes are returned: those in statements outside of loops and branches, in
+hints that every launch executes are returned: those in statements outside loops and branches, in
 the branch that a constant condition selects, and in functions that are called there with a
 parameter. For example:
 

@@ -84,7 +84,7 @@ class KernelReads:
     """A context in which reads of this thread belong to a launch; every launch enters it.
 
     Args:
-        own: Thread-local state, whose `reads` is True inside of the context.
+        own: Thread-local state, whose `reads` is True inside the context.
     """
 
     __slots__ = ("_before", "_own")

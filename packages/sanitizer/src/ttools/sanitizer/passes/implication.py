@@ -6,9 +6,9 @@ Masks are compared across operations that change the shape. In
     x = tl.load(p + rows, mask=keep)
     tl.store(q, x[:, None] + y, mask=keep[:, None] & (columns < n)[None, :])
 
-undefined lanes of `x` are those outside of `keep`. After `[:, None]` and a broadcast they are the
-lanes outside of `MovedMask(keep, moves)`; the mask of the store implies that one, so no undefined
-lane is stored. An implication that is not found costs a test at run time.
+undefined lanes of `x` are those outside `keep`. After `[:, None]` and a broadcast they are the
+lanes outside `MovedMask(keep, moves)`; the mask of the store implies that one, so no undefined lane
+is stored. An implication that is not found costs a test at run time.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each byte of a tracked storage has one shadow byte, which is 0 if the byte is defined. A load of
 `f32` at `start + 8` also loads the 32-bit word at `shadow + 8`; the lane is undefined if the word
-is not 0. A store writes 0 there, or -1 in lanes that store undefined values. Addresses outside of
-the storages have no shadow and count as defined; `memcheck` reports them.
+is not 0. A store writes 0 there, or -1 in lanes that store undefined values. Addresses outside the
+storages have no shadow and count as defined; `memcheck` reports them.
 """
 
 from __future__ import annotations

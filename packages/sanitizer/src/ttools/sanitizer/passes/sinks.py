@@ -23,7 +23,7 @@ class Sink:
     Attributes:
         op: The operation that uses the value.
         use: The end of a sentence about the lanes, such as "they decide a branch".
-        mask: If given, only lanes inside of it matter.
+        mask: If given, only lanes inside it matter.
         allows_copies: If True, lanes may be stored as long as their shadows are stored with them.
         allows_choices: If True, lanes may hold one of several defined values, as in an address that
             is loaded from: each of the elements is valid.

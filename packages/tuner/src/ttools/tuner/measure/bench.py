@@ -2,8 +2,8 @@
 
 Each configuration runs on the memory contents that the launch started with; they are saved before
 the first run and restored before every other one. Everything runs in this process, so a
-configuration that crashes ends the process. Therefore a bench normally runs in a worker process,
-see `remote_bench`.
+configuration that crashes terminates the process. Therefore a bench normally runs in a worker
+process, see `remote_bench`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from ttools.tuner.space.candidate import config_key
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 #: Lower bound of costs: a launch without programs takes no time, and costs are divided.
 LEAST_SECONDS = 1e-9
-#: `over_limit`: does not fit the target. `failed`: does not compile or run. `defect`: the
-#: sanitizer found an error. `wrong`: outputs differ from the reference. `crashed`: ended the
-#: process that ran it. `timed_out`: exceeded the time limit. `killed`: something else ended that
-#: process, twice. Only `ok` can win.
+#: `over_limit`: does not fit the target. `failed`: does not compile or run. `defect`: the sanitizer
+#: found an error. `wrong`: outputs differ from the reference. `crashed`: terminated the process
+#: that ran it. `timed_out`: exceeded the time limit. `killed`: something else ended that process,
+#: twice. Only `ok` can win.
 Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out", "killed"]
 
 

@@ -100,7 +100,7 @@ class FakeTensor:
 
 class _NoTorch(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
-        """Refuse to import torch, and leave other modules to other finders."""
+        """Raise an error if torch is imported; leave other modules to other finders."""
         if fullname == "torch":
             raise ModuleNotFoundError("torch is not imported where tensors are fake")
 

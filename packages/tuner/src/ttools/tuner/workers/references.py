@@ -1,6 +1,6 @@
 """Pickling of objects by name, or by a way to create them, instead of by value.
 
-`pickle` refuses locks, open files, sockets and other objects that belong to one process. Most of
+`pickle` rejects locks, open files, sockets and other objects that belong to one process. Most of
 them are reached through a module, such as the lock in `triton.cdiv`: a process that imports the
 module has an equivalent object. Locks of the user's program are created anew, because no other
 thread holds them in the new process. An `UnavailableObject` describes any object that remains, for
@@ -89,7 +89,7 @@ def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
 def reduced_or_replaced(
     value: Any, reducer: Callable[[Any], Any] | None, replaces: bool
 ) -> str | tuple[Any, ...]:
-    """Return how pickle writes an object, also one that it refuses.
+    """Return how pickle writes an object, also one that it rejects.
 
     Args:
         value: An object that is neither a class nor a function written in Python.
@@ -97,7 +97,7 @@ def reduced_or_replaced(
         replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
 
     Raises:
-        Exception: Raised by pickle for an object that it refuses, unless it is replaced.
+        Exception: Raised by pickle for an object that it rejects, unless it is replaced.
     """
     reduced: str | tuple[Any, ...]
     try:

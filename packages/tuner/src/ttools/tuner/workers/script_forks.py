@@ -3,8 +3,8 @@
 A fork has everything that the launch needs, including objects that belong to one process: locks,
 open files, sockets. Forks serve the CPU only, because a CUDA context does not survive a fork. A
 fork is less safe than a worker of a `ForkServer`: it contains only the thread that forked. Code
-that waits for a lock which another thread held never returns, and the worker is ended after the
-time limit.
+that waits for a lock which another thread held never returns, and the worker is terminated after
+the time limit.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Job:
     """A request for a worker that has a launch open.
 
     Attributes:
-        timeout: Time limit in seconds, after which the worker is ended.
+        timeout: Time limit in seconds, after which the worker is terminated.
         reference: Key of the configuration that the worker must run first as the reference; empty
             for none.
         later: If True, jobs for which a caller waits come first.
@@ -110,10 +110,10 @@ class WorkerSlot:
 
         Args:
             message: Any object that pickle can write.
-            timeout: Time limit in seconds, after which the worker is ended.
+            timeout: Time limit in seconds, after which the worker is terminated.
 
         Raises:
-            WorkerEndedError: The worker ended, or was ended, without an answer.
+            WorkerEndedError: The worker ended, or was terminated, without an answer.
             TtoolsError: No worker can be started.
         """
         worker = self._worker = self._worker or self._server.fork(self._variables)

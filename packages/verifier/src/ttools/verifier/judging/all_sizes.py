@@ -25,7 +25,8 @@ from ttools.verifier.oracle.comparison import Mismatch
 _MANY = 1 << 31
 #: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for others.
 _USUAL_SECONDS = 5.0, 25.0
-#: Additional seconds until the process is ended, because it checks the time between steps only.
+#: Additional seconds until the process is terminated, because it checks the time between steps
+#: only.
 _GRACE = 10.0
 #: Number of seconds that must remain to begin another check.
 _LEAST = 0.5

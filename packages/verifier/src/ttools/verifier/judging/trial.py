@@ -42,7 +42,7 @@ class Trial:
         drew: If True, the candidate drew random numbers.
         log: Values that each launch computed, if the request was for a log.
         is_idle: If True, a constant result was right without a launch, although no input is empty.
-        is_endless: If True, a launch or the call was ended because it exceeded its time limit.
+        is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.

@@ -225,7 +225,7 @@ def views_of(operands: Iterable[Any]) -> Iterator[TensorSpec]:
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Return the tensors inside of lists and tuples, in order."""
+    """Return the tensors inside lists and tuples, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

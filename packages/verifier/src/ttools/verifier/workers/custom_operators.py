@@ -40,7 +40,7 @@ def follow() -> None:
 
 
 def is_followed(operator: str) -> bool:
-    """Return whether the inside of an operator, given by its qualified name, is observed."""
+    """Return whether the inside an operator, given by its qualified name, is observed."""
     return operator in _names
 
 

@@ -151,7 +151,7 @@ class Assignment:
         element: MLIR name of the element type.
         shape: Shape of the value, `()` for a scalar.
         masked: True if a mask is recorded with each value.
-        filled: True if lanes outside of the mask have a value, too: the `other` of a load.
+        filled: True if lanes outside the mask have a value, too: the `other` of a load.
         parameter: Index of the parameter that a pointer is derived from; -1 if unknown.
     """
 
@@ -236,9 +236,9 @@ class Record:
     def targets(self) -> tuple[list[str], NDArray[np.int64]]:
         """Return the argument that each pointer belongs to, and the pointer's offset in elements.
 
-        If a pointer is derived from a known argument, it belongs to that argument even if it
-        points outside of its memory. Otherwise it belongs to the argument whose storage contains
-        the address. If there is none, the name is empty, and the offset is the address.
+        If a pointer is derived from a known argument, it belongs to that argument even if it points
+        outside its memory. Otherwise it belongs to the argument whose storage contains the address.
+        If there is none, the name is empty, and the offset is the address.
         """
         if not is_pointer(self.assignment.element):
             raise UsageError(f"`{self.name}` holds no pointers but {self.assignment.type}")

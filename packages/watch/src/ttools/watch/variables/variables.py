@@ -52,7 +52,7 @@ class Variable:
             None for the start of the block.
         mask: Mask of the lanes that are loaded or stored; None if all are.
         is_parameter: True for parameters of the kernel.
-        is_filled: True if the lanes outside of the mask have the value `other` of a load.
+        is_filled: True if the lanes outside the mask have the value `other` of a load.
     """
 
     name: str

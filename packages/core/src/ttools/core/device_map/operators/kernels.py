@@ -5,7 +5,7 @@ tracing and functional transformations. Our kernel for that backend calls the CP
 tensors that share the operands' memory. If CUDA's kernel supports types that the CPU's kernel does
 not, it computes in wider types. The table of these types comes from torch's own lists (the types in
 `OpInfo.dtypesIfCUDA` that are not in `dtypes`), so that types which neither kernel supports are
-still refused.
+still rejected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def with_missing_types(name: str, op: Any, compute: Callable[..., Any]) -> Calla
 
     Args:
         name: Operator name with namespace and overload.
-        compute: The computation, which refuses these types.
+        compute: The computation, which rejects these types.
     """
     packet, _, overload = name.removeprefix("aten::").partition(".")
     short = packet.removesuffix("_backward").removesuffix("_forward").rstrip("_")

@@ -65,7 +65,7 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     for name, function in instead.items():
         if _schema(name) is not None and (key == "CPU" or name in own):
             yield name, computed_on_cpu(name, key=key, function=function)
-    # Operators that a torch build for CUDA implements only for GPUs are refused.
+    # Operators that a torch build for CUDA implements only for GPUs are rejected.
     theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
     others = {"aten::resize_", SET, *([_TO_COPY] if key == "NestedTensorCPU" else [])}
     for name in sorted((own | composed | theirs) - instead.keys() - others):

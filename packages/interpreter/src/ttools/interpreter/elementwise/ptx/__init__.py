@@ -2,7 +2,7 @@
 
 `syntax` parses the text, `registers` fills registers from elements, and `machine` executes one
 instruction after the other on vectors. `integer`, `floating`, `conversion` and `selection` define
-the instructions. A kernel with an unknown instruction, modifier or operand is refused.
+the instructions. A kernel with an unknown instruction, modifier or operand is rejected.
 `docs/reference/inline_asm.md` lists the supported instructions.
 """
 

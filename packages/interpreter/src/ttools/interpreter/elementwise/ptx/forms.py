@@ -2,7 +2,7 @@
 
 A `Form` describes the sources, the result and the computation of one opcode for one type; `forms`
 makes tables of forms. Rules consume the modifiers that they support. If a modifier remains, the
-instruction is refused, so that no modifier is ignored.
+instruction is rejected, so that no modifier is ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Modifiers:
         return left
 
     def end(self) -> None:
-        """Refuse the instruction if a modifier is left."""
+        """Reject the instruction if a modifier is left."""
         if self._left:
             raise RefusedPtxError(f"modifier .{self._left[0]}")
 
@@ -89,7 +89,7 @@ def forms(opcode: str, types: str, rule: Rule, *sources: str, result: str = "") 
 
 
 def count(instruction: Instruction, *allowed: int) -> tuple[Operand, ...]:
-    """Return the operands; refuse the instruction unless their number is allowed."""
+    """Return the operands; reject the instruction unless their number is allowed."""
     if len(instruction.operands) not in allowed:
         raise RefusedPtxError(f"{len(instruction.operands)} operands")
     return instruction.operands

@@ -180,7 +180,7 @@ def _fence(machine: Machine, instruction: Instruction) -> None:
 
 
 def _barrier(machine: Machine, instruction: Instruction) -> None:
-    """Refuse `bar.red`, which has a result; `bar.sync` has no effect."""
+    """Reject `bar.red`, which has a result; `bar.sync` has no effect."""
     if "red" in instruction.modifiers:
         raise RefusedPtxError("")
 

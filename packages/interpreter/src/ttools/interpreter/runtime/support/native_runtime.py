@@ -127,7 +127,7 @@ class NativeRuntime:
         share: Function `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
         await_jobs: Function `(pending, tick) -> jobs left`.
         crashed: Address of the handler for signals that kill the process.
-        exited: Address of the function that writes the report if LLVM ends the process.
+        exited: Address of the function that writes the report if LLVM terminates the process.
         note: Texts of the crash report that `crashed` and `exited` write.
         signalled: Address of the handler for signals that ask the process to end.
         signal_target: Data that `signalled` reads.

@@ -110,7 +110,7 @@ class Samples:
                 with _timer(c, interval_s):
                     yield
             finally:
-                # Consume pending signals first, because the default action ends the process.
+                # Consume pending signals first, because the default action terminates the process.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {_SIGNAL})
                 while _SIGNAL in signal.sigpending():
                     signal.sigtimedwait({_SIGNAL}, 0)

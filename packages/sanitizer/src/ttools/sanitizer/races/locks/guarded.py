@@ -28,7 +28,7 @@ def all_guarded(
     Each cluster of overlapping accesses must satisfy one of these conditions:
 
     - All accesses have equal bounds, lanes and threads, under the same lock.
-    - All accesses are outside of locks, and all are loads, or atomics, or of one program.
+    - All accesses are outside locks, and all are loads, or atomics, or of one program.
     - All accesses are lock operations on the same word.
 
     Args:
