@@ -8,7 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, UsageError, during
+from ttools.core.errors import (
+    InvalidKernelError,
+    KernelError,
+    TtoolsError,
+    UnsupportedError,
+    UsageError,
+    during,
+)
 from ttools.core.location import SourceLocation, excerpt
 
 SOURCE = """\
@@ -110,3 +117,9 @@ def test_excerpt_never_raises(
     path = tmp_path_factory.getbasetemp() / "any.py"
     path.write_bytes(content)
     assert len(excerpt(SourceLocation(str(path), line, column)).splitlines()) <= 2
+
+
+def test_a_usage_error_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"^wrong\nDuring: reading it$"), during("reading it"):
+        raise UsageError("wrong")
+    assert issubclass(InvalidKernelError, ValueError)

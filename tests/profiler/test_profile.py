@@ -236,7 +236,7 @@ def test_figures_without_a_source_are_marked() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(UsageError, match="no GPU `h10`; did you mean `h100`"):
         profile(gpu="h10")
-    with pytest.raises(UsageError, match="must be a list of names"):
+    with pytest.raises(UsageError, match="must be a list of kernel names"):
         profile(only="kernel")  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="no attribute 'profiler'"):
         _ = ttools.profiler.profiler

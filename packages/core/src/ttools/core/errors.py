@@ -36,8 +36,12 @@ class TtoolsError(Exception):
         return self.message
 
 
-class UsageError(TtoolsError):
-    """The user made an invalid request, such as a wrong option or a missing file."""
+class UsageError(TtoolsError, ValueError):
+    """The user made an invalid request, such as a wrong option or a missing file.
+
+    It is also a ValueError, as Python's own functions raise for wrong arguments. A clause `except
+    ValueError` around code that may raise a UsageError therefore needs a clause for it above.
+    """
 
 
 @contextmanager
@@ -55,6 +59,16 @@ def file_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"cannot {doing}: {error.strerror}") from error
+
+
+def require_names(only: object) -> None:
+    """Reject a string as the argument `only`, which expects a list of kernel names.
+
+    Raises:
+        UsageError: It is a string, whose characters would be taken for names.
+    """
+    if isinstance(only, str):
+        raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
 
 
 class StandInError(RuntimeError):

@@ -93,9 +93,10 @@ def read_json_document(
         UsageError: The file is missing, is not a JSON object, has another schema or is damaged. In
             the last case the message names the field.
     """
+    with file_errors(f"read the {kind} `{path}`"):
+        raw = path.read_bytes()
     try:
-        with file_errors(f"read the {kind} `{path}`"):
-            data = parse_json(path.read_text("utf-8"))
+        data = parse_json(raw.decode("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no {kind}: {error}") from error
     actual = data.get("schema") if isinstance(data, dict) else None

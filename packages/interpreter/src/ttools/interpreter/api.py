@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.device_map.map_option import emulated_gpu, read_device_map
 from ttools.core.device_map.mapping import map_devices
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, require_names
 from ttools.core.reports.notebook import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.delayed_activation import Beginning
@@ -257,7 +257,6 @@ def _selector(only: Sequence[str] | Callable[[str], bool] | None) -> Callable[[s
         return lambda name: True
     if callable(only):
         return only
-    if isinstance(only, str):
-        raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
+    require_names(only)
     names = frozenset(only)
     return names.__contains__

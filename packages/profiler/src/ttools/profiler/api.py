@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ttools.core.environment import gpu_usable
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, require_names
 from ttools.core.gpus.devices import Device, device_of_machine, one_gpu, read_gpu
 from ttools.interpreter.abi.module import DotMode
 from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
@@ -90,8 +90,7 @@ def profile(
             kernel[grid](x, y, n)
         print(prof.analyse().frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])
     """
-    if isinstance(only, str):
-        raise UsageError(f"only={only!r}: must be a list of names")
+    require_names(only)
     if on not in ("auto", "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if context not in ("shadow", "python"):

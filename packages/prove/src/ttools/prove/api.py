@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.findings.findings import Finding, FindingsError, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Severity
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
 from ttools.prove.algebra.proofs import STRETCH
@@ -118,6 +118,10 @@ def check_ranges(
         stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
     """
+    if not seconds > 0:
+        raise UsageError(f"seconds={seconds}: must be positive")
+    if fail_on not in SEVERITIES:
+        raise UsageError(f"fail_on={fail_on!r}: must be one of {', '.join(SEVERITIES)}")
     from ttools.prove.analysis import Analysis
     from ttools.prove.report import make_report
     from ttools.prove.witness import with_witnesses

@@ -128,6 +128,8 @@ class TuneOptions:
             split_reference(self.checks.reference)
         if self.trials is not None and self.trials < 1:
             raise UsageError(f"trials={self.trials}: at least one configuration must be tried")
+        if self.seconds is not None and not self.seconds >= 0:
+            raise UsageError(f"seconds={self.seconds:g}: must not be negative")
         if self.within is not None and self.within <= 0:
             raise UsageError(f"within={self.within:g}: must be a positive percentage")
         if self.timeout <= 0:

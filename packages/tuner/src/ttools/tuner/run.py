@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ttools.core import triton_versions
 from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import TtoolsError, UsageError, require_names
 from ttools.core.gpus.devices import Device, one_gpu, read_device
 from ttools.core.reports.notebook import Part, ShowsItself, Text
 from ttools.core.reports.report import config_text
@@ -117,6 +117,7 @@ class TuningRun(ShowsItself):
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
+        require_names(only)
         self._options = options = options or TuneOptions()
         predicted = one_gpu(gpu, device)
         self._measuring = Measuring(

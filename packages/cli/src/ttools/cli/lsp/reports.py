@@ -60,10 +60,11 @@ def load(path: Path, made: float | None = None) -> Loaded:
     Raises:
         UsageError: The file cannot be read, or is not such a report.
     """
+    with file_errors(f"read the report `{path}`"):
+        written = path.stat().st_mtime
+        raw = path.read_bytes()
     try:
-        with file_errors(f"read the report `{path}`"):
-            written = path.stat().st_mtime
-            data = parse_json(path.read_bytes())
+        data = parse_json(raw)
     except ValueError as error:
         raise UsageError(f"`{path}` is no report: {error}") from error
     when = written if made is None else made

@@ -215,9 +215,10 @@ _LONGEST = 1000
 
 
 def _read(path: Path) -> list[Rule]:
+    with file_errors(f"read `{path}`"):
+        raw = path.read_bytes()
     try:
-        with file_errors(f"read `{path}`"):
-            text = path.read_text("utf-8")
+        text = raw.decode("utf-8")
         data = parse_toml(text)
     except ValueError as error:
         raise UsageError(f"`{path}` is not valid TOML: {error}") from error

@@ -123,9 +123,10 @@ def read_device_file(path: Path) -> Device:
     Raises:
         UsageError: The file cannot be read or is invalid.
     """
+    with file_errors(f"read the device file `{path}`"):
+        raw = path.read_bytes()
     try:
-        with file_errors(f"read the device file `{path}`"):
-            data = parse_toml(path.read_text("utf-8"))
+        data = parse_toml(raw.decode("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no device file: {error}") from error
     fields = _DeviceFile.__dataclass_fields__

@@ -196,6 +196,8 @@ def _prepare_module(target: Target) -> _Program:
         if spec is not None and spec.submodule_search_locations is not None:
             name = f"{name}.__main__"
             spec = importlib.util.find_spec(name)
+    except UsageError:
+        raise  # from a parent package, which is imported to find the module
     except (ModuleNotFoundError, ValueError) as error:
         raise UsageError(f"no module named `{name}`: {error}") from error
     if spec is None:

@@ -58,6 +58,8 @@ def read_record(path: Path) -> Record:
             )
         try:
             return _record(convert(data, schema.Document), parts)
+        except UsageError:
+            raise  # a part is damaged, and the message names it
         except ValueError as error:
             raise damaged(str(path), printable(str(error))) from None
 

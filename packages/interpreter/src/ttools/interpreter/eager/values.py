@@ -186,6 +186,8 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     keywords = {key: lower(value) for key, value in named.items()}
     try:
         return lift(function(*lowered, _semantic=semantic, **extra(function), **keywords))
+    except UsageError:
+        raise  # from a function of the user that the builtin calls, as `tl.reduce` does
     except (TypeError, ValueError, AssertionError, IndexError, NotImplementedError) as error:
         raise compilation_error(frames.location(), error) from error
     except Exception as error:

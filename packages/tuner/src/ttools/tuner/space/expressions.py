@@ -58,6 +58,8 @@ class Expression:
         try:
             self._tree = ast.parse(text, mode="eval").body
             self._check(self._tree, names)
+        except UsageError:
+            raise
         except (SyntaxError, ValueError) as error:
             raise UsageError(f"`{text[:_SHOWN]}` is no expression: {error}") from error
         except (MemoryError, RecursionError) as error:

@@ -69,9 +69,10 @@ def load_space(path: Path) -> Space:
     Raises:
         UsageError: The file does not exist, is invalid, or leaves no configuration.
     """
+    with file_errors(f"read the space `{path}`"):
+        raw = path.read_bytes()
     try:
-        with file_errors(f"read the space `{path}`"):
-            data = parse_toml(path.read_text("utf-8"))
+        data = parse_toml(raw.decode("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no TOML: {error}") from error
     try:

@@ -168,6 +168,8 @@ class TuningStore:
         """Report contents that the store would not write as damage."""
         try:
             yield
+        except UsageError:
+            raise  # the file is not a store, and the message says why
         except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise UsageError(_unusable(self.path, error)) from error
 
