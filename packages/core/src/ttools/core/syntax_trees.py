@@ -41,6 +41,12 @@ def assigned_names(*nodes: ast.AST) -> set[str]:
     return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
 
+def read_names(node: ast.AST) -> set[str]:
+    """Return the names that a node reads anywhere in it."""
+    names = (child for child in ast.walk(node) if isinstance(child, ast.Name))
+    return {child.id for child in names if isinstance(child.ctx, ast.Load)}
+
+
 def lines_of(definition: ast.FunctionDef | ast.ClassDef) -> range:
     """Return the lines of a definition, decorators included."""
     first = min([definition.lineno, *(d.lineno for d in definition.decorator_list)])

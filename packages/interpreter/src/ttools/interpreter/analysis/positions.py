@@ -16,6 +16,9 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 #: The first match is the innermost, in `callsite(callee at caller)` and `"variable"(location)`.
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
+#: The name of a variable and the alias of its position.
+_NAMED = re.compile(r'"((?:[^"\\]|\\.)*)"\((#loc\d*)\)')
+
 
 def position_of(location: SourceLocation | None) -> Position | None:
     """Return the position of a location, ignoring its callers, which inlining may change."""
@@ -36,6 +39,20 @@ def line_positions(ttir: str, pattern: str) -> set[Position]:
     shift = 1 - first_column_of(ttir)
     positions = (_innermost(text, aliases) for text in locations)
     return {(p[0], p[1], p[2] + shift) for p in positions if p is not None}
+
+
+def named_positions(ttir: str) -> dict[str, SourceLocation]:
+    """Return the locations that name a variable, by alias, without parsing the module."""
+    aliases: dict[str, str] = dict(_ALIAS.findall(ttir))
+    shift = 1 - first_column_of(ttir)
+    locations: dict[str, SourceLocation] = {}
+    for alias, text in aliases.items():
+        named = _NAMED.fullmatch(text)
+        position = _innermost(named[2], aliases) if named is not None else None
+        if named is not None and position is not None:
+            file, line, column = position
+            locations[alias] = SourceLocation(file, line, column + shift, unescape(named[1]))
+    return locations
 
 
 def _innermost(text: str, aliases: dict[str, str]) -> Position | None:

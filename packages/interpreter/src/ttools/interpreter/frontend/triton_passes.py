@@ -16,6 +16,7 @@ from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import run_ttir_passes, source_file
 from ttools.interpreter.analysis.unpadded_loads import with_unpadded_loads
 from ttools.interpreter.analysis.unused_loads import unused_loads, with_unused_loads
+from ttools.interpreter.analysis.unused_masks import with_unused_masks
 from ttools.interpreter.frontend.descriptors import mark_descriptors
 
 #: The reported size of a kernel's shared memory in bytes. Kernels use none, but programs that
@@ -56,6 +57,7 @@ class Stages:
         if self._written is not None:
             text = with_unused_loads(text, unused_loads(self._written, text))
             text = with_unpadded_loads(text, self._written)
+            text = with_unused_masks(text, self._written)
         return text.encode()
 
 

@@ -13,6 +13,7 @@ from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
+from ttools.interpreter.analysis.unused_masks import UnusedMask
 
 #: Regular expressions for the functions of `triton.language` and of descriptors by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
@@ -24,6 +25,7 @@ _LOADED_MASKED = (
     "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
     "tensor, or correct `{table}`"
 )
+_FORGOTTEN = "pass `{mask}` (line {line}), which is never used, as the mask of this {{access}}"
 _UNBOUNDED = "the mask does not bound {}: compare it with the extent of this tensor, too"
 _SCALAR = (
     "make the {access} only where its index is inside, for example with `mask={index} < {bound}`"
@@ -47,6 +49,7 @@ class Outside:
         argument: The argument through which this memory was passed.
         table: Name of the argument from which an index was loaded, or None.
         cause: The mask or index that is wrong, or None if it is unknown.
+        forgotten: A mask for the access that the kernel computes and never uses, or None.
     """
 
     site: ProbeSite
@@ -56,6 +59,7 @@ class Outside:
     argument: ArgumentSpec | None = None
     table: str | None = None
     cause: Cause | None = None
+    forgotten: UnusedMask | None = None
 
 
 def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
@@ -93,6 +97,8 @@ def _template(outside: Outside) -> str:
     site, region = outside.site, outside.region
     if _is_descriptor(site):
         return _DESCRIPTOR
+    if (mask := outside.forgotten) is not None:
+        return _FORGOTTEN.format(mask=mask.name, line=mask.location.line)
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
     if outside.table is not None and not site.masked:

@@ -25,7 +25,9 @@ from ttools.core.location import user_location
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec, TensorSpec
 from ttools.interpreter.abi.region import Region
+from ttools.interpreter.analysis.positions import position_of
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
+from ttools.interpreter.analysis.unused_masks import UnusedMask, commented_masks
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
@@ -109,6 +111,11 @@ class Memcheck(Check):
             "a load, so the load was not checked. On a GPU it is removed, too.",
             help="remove it, or use its value",
         ),
+        "unused_mask": Kind(
+            severity="note",
+            meaning="A mask is assigned to a variable that the kernel never reads, and a later "
+            "access of the same shape and indices has no mask.",
+        ),
     }
 
     def passes(self) -> Sequence[Pass]:
@@ -130,13 +137,14 @@ class Memcheck(Check):
                 yield _FailedAccess(self, count).finding()
 
     def remarks(self) -> Iterable[Finding]:
-        """Yield findings for host descriptors, shared arguments and removed dead loads."""
+        """Yield findings for descriptors, shared arguments, and removed loads and masks."""
         silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
         shared = self.checked.regions.remember(Memcheck, self._shared)
         return () if silent and not shared else self._remarks(shared)
 
     def _has_no_remarks(self) -> bool:
-        return not (self.checked.launch.kernel.plan.descriptors or self._dead_loads)
+        launch = self.checked.launch
+        return not (launch.kernel.plan.descriptors or self._dead_loads or self.unused_masks)
 
     def _shared(self) -> Sequence[tuple[int, int]]:
         return tuple(shared_arguments(self.checked.launch, self.checked.regions))
@@ -145,6 +153,7 @@ class Memcheck(Check):
         yield from self._of_descriptors()
         yield from self._of_shared_arguments(shared)
         yield from map(self._dead_load, self._dead_loads)
+        yield from map(self._unused_mask, self.unused_masks)
 
     def _of_descriptors(self) -> Iterator[Finding]:
         launch = self.checked.launch
@@ -192,6 +201,22 @@ class Memcheck(Check):
     def _dead_loads(self) -> Sequence[UnusedLoad]:
         kernel = self.checked.kernel
         return kernel.remember(commented_loads, lambda: commented_loads(kernel.ttir))
+
+    @property
+    def unused_masks(self) -> Sequence[UnusedMask]:
+        kernel = self.checked.kernel
+        return kernel.remember(commented_masks, lambda: commented_masks(kernel.ttir))
+
+    def _unused_mask(self, mask: UnusedMask) -> Finding:
+        return self.finding(
+            "unused_mask",
+            f"mask `{mask.name}` is never used, and the {mask.kind} in line {mask.access.line} "
+            "has no mask",
+            location=mask.location,
+            related=(Related(message=f"this {mask.kind} has no mask", location=mask.access),),
+            help=f"pass `mask={mask.name}` to the {mask.kind}, or remove the variable",
+            count=0,
+        )
 
     def _dead_load(self, load: UnusedLoad) -> Finding:
         message, help_line = "dead load removed by Triton; not checked", dict[str, str]()
@@ -347,7 +372,10 @@ class _FailedAccess:
         return bounds_help(self._outside())
 
     def _outside(self) -> Outside:
+        place = position_of(self.site.location)
+        unused = (mask for mask in self.check.unused_masks if position_of(mask.access) == place)
         return Outside(
+            forgotten=next(unused, None),
             site=self.site,
             address=self.witness.address,
             values=self.witness.values,

@@ -1,0 +1,192 @@
+"""Masks that a kernel computes and does not use, next to an access without a mask.
+
+Triton removes such a mask, so it is found in the module that the front end writes, and kept in a
+comment after the final module. A mask that only another specialisation of the kernel uses is not
+reported: the source must not read its variable at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.core.location import SourceLocation, source_lines
+from ttools.core.ownership import is_triton_file
+from ttools.core.syntax_trees import functions_around, read_names
+from ttools.interpreter.analysis.positions import named_positions
+from ttools.interpreter.analysis.ttir_comments import comment, with_comment
+from ttools.ir import Block, IntegerType, Operation, Value, element_type, shape_of
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import (
+    ATOMIC,
+    CONSTANT,
+    FROM_COORDINATES,
+    READS,
+    STRUCTURED,
+    WRITES,
+)
+from ttools.ir.parser import parse_module
+from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
+
+_COMMENT = "unused masks"
+_SSA_NAME = re.compile(r"%[\w$.-]+")
+#: A definition of a tensor of conditions: its name, and the alias of its location.
+_CONDITIONS = re.compile(
+    r"^ *(%[\w$.-]+) = (?:\"?arith\.cmpi\b.*tensor<.*|.*xi1>) loc\((#loc\d*)\)$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class UnusedMask:
+    """A mask that nothing uses.
+
+    Attributes:
+        location: Position of the mask; its name is that of the variable.
+        access: Position of an access without a mask that has the mask's shape and indices.
+        kind: Noun for this access.
+    """
+
+    location: SourceLocation
+    access: SourceLocation
+    kind: str
+
+    @property
+    def name(self) -> str:
+        return self.location.name or ""
+
+
+def with_unused_masks(final: str, written: str) -> str:
+    """Return the module followed by a comment with the unused masks.
+
+    Args:
+        final: The module after Triton's passes.
+        written: The module as the front end writes it.
+    """
+    return with_comment(final, _COMMENT, [_row(mask) for mask in unused_masks(written)])
+
+
+def commented_masks(ttir: str) -> tuple[UnusedMask, ...]:
+    """Return the masks in the comment that `with_unused_masks` appended."""
+    rows: list[list[Any]] = comment(ttir, _COMMENT)
+    return tuple(
+        UnusedMask(SourceLocation(file, line, column, name), SourceLocation(*access), kind)
+        for name, (file, line, column), kind, access in rows
+    )
+
+
+def _row(mask: UnusedMask) -> list[Any]:
+    places = [(place.file, place.line, place.column) for place in (mask.location, mask.access)]
+    return [mask.name, places[0], mask.kind, places[1]]
+
+
+def unused_masks(written: str) -> list[UnusedMask]:
+    """Return the unused masks of a module that the front end has written, one per location."""
+    if not any(_is_forgotten(location) for location in _unused_conditions(written)):
+        return []
+    try:
+        module = parse_module(written)
+    except TtoolsError:  # operations that Triton's passes remove are not supported
+        return []
+    masks = [mask for function in module.functions.values() for mask in _masks(function)]
+    return list({mask.location: mask for mask in masks}.values())
+
+
+def _unused_conditions(written: str) -> Iterator[SourceLocation]:
+    """Yield the locations of conditions that nothing uses, without parsing the module."""
+    names = named_positions(written)
+    for function in re.split(r"^ *tt\.func\b", written, flags=re.MULTILINE)[1:]:
+        occurrences = Counter(_SSA_NAME.findall(function))
+        for value, alias in _CONDITIONS.findall(function):
+            if occurrences[value] == 1 and alias in names:
+                yield names[alias]
+
+
+def _is_forgotten(location: SourceLocation | None) -> bool:
+    """Return whether the function around a location assigns a variable that it never reads."""
+    if location is None or not location.name or location.name.startswith("_"):
+        return False
+    if is_triton_file(location.file):
+        return False
+    around = functions_around("".join(source_lines(location.file)), location.line)
+    return bool(around) and location.name not in read_names(around[-1])
+
+
+def _masks(function: Operation) -> Iterator[UnusedMask]:
+    operations = list(function.walk())
+    for number, op in enumerate(operations):
+        for value in op.results:
+            is_mask = value.is_tensor and element_type(value.type) == IntegerType(1)
+            if is_mask and not value.uses and _is_forgotten(value.location):
+                fitting = (other for other in operations[number:] if _lacks(other, value))
+                access = next(fitting, None)
+                if access is not None and access.location and value.location:
+                    yield UnusedMask(value.location, access.location, _noun(access))
+
+
+def _noun(access: Operation) -> str:
+    return "atomic access" if access.has(ATOMIC) else "store" if access.has(WRITES) else "load"
+
+
+def _lacks(op: Operation, mask: Value) -> bool:
+    """Return whether an operation is an access without a mask to which the mask belongs.
+
+    The mask must have the shape of the access, apart from axes along which it is broadcast, and
+    bound indices that the address consists of.
+    """
+    if not op.has(READS, WRITES) or op.operand("ptr") is None:
+        return False
+    if op.mask is not None and number_of(op.mask) != 1:
+        return False
+    extents, own = shape_of(op.address.type), shape_of(mask.type)
+    if len(own) != len(extents) or any(n not in (1, m) for n, m in zip(own, extents, strict=True)):
+        return False
+    return _bounds(mask, _indices(op.address))
+
+
+def _bounds(mask: Value, indices: set[Value]) -> bool:
+    """Return whether a mask compares only indices among those given, each with a scalar."""
+    op = mask.defining_op
+    if op is None:
+        return False
+    if parts := conjunction(op):
+        return all(_bounds(part, indices) for part in parts)
+    if len(lanes_of(mask)) == 1:
+        return _bounds(op.operands[0], indices)
+    compared = comparison(op)
+    if compared is None:
+        return False
+    left, right = _indices(compared.left), _indices(compared.right)
+    return bool(left) != bool(right) and left | right <= indices
+
+
+def _indices(value: Value) -> set[Value]:
+    return set(filter(_is_index, _sources(value)))
+
+
+def _is_index(value: Value) -> bool:
+    """Return whether a value is a tile that no other tile is computed into."""
+    op = value.defining_op
+    if op is None:
+        return value.is_tensor
+    return value.is_tensor and op.has(FROM_COORDINATES, READS) and not op.has(CONSTANT)
+
+
+def _sources(value: Value) -> Iterator[Value]:
+    """Yield the values that a value is computed from; loads are yielded, but not followed."""
+
+    def following(value: Value) -> Iterable[Value]:
+        op = value.defining_op
+        if op is not None:
+            return () if op.has(READS) else op.operands if not op.regions else _passed(value)
+        return _passed(value)
+
+    return reachable([value], following)
+
+
+def _passed(value: Value) -> list[Value]:
+    op = value.owner.parent_op if isinstance(value.owner, Block) else value.owner
+    return control_sources(value) if op is not None and op.has(STRUCTURED) else []

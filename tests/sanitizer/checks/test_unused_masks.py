@@ -1,0 +1,155 @@
+"""Notes on masks that a kernel computes and never uses, next to an access without a mask."""
+
+# ruff: noqa: F841
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.findings.findings import Finding
+from ttools.interpreter.analysis.unused_masks import unused_masks, with_unused_masks
+from ttools.sanitizer import sanitize
+
+
+def findings_of(kernel: Any, *arguments: Any, **constants: Any) -> list[Finding]:
+    with sanitize(checks="memcheck") as report:
+        kernel[(1,)](*arguments, **constants)
+    return list(report.findings)
+
+
+@triton.jit
+def forgets(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    rows, cols = tl.arange(0, BM), tl.arange(0, BN)
+    offs = rows[:, None] * N + cols[None, :]
+    inside = (rows < M)[:, None] & (cols < N)[None, :]
+    x = tl.load(x_ptr + offs, mask=(rows < M)[:, None] & (cols < N)[None, :])
+    tl.store(y_ptr + offs, x)
+
+
+@triton.jit
+def uses(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    rows, cols = tl.arange(0, BM), tl.arange(0, BN)
+    offs = rows[:, None] * N + cols[None, :]
+    inside = (rows < M)[:, None] & (cols < N)[None, :]
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=inside), mask=inside)
+
+
+def test_a_forgotten_mask_is_named_by_the_note_and_by_the_error() -> None:
+    x, y = torch.ones(3, 5), torch.ones(3, 5)
+    error, note = findings_of(forgets, x, y, 3, 5, BM=4, BN=8)
+    assert (note.kind, note.severity, note.check) == ("unused_mask", "note", "memcheck")
+    assert note.location is not None
+    assert note.location.name == "inside"
+    assert f"mask `inside` is never used, and the store in line {note.location.line + 2}" in (
+        note.message
+    )
+    assert note.related[0].location == error.location
+    assert error.help == (
+        f"pass `inside` (line {note.location.line}), which is never used, as the mask of this store"
+    )
+
+
+def test_the_note_does_not_need_a_size_that_fails() -> None:
+    x = torch.ones(4, 8)
+    (note,) = findings_of(forgets, x, torch.ones(4, 8), 4, 8, BM=4, BN=8)
+    assert note.kind == "unused_mask"
+    assert findings_of(uses, x, torch.ones(4, 8), 4, 8, BM=4, BN=8) == []
+
+
+@triton.jit
+def forgets_in_a_loop(x_ptr, y_ptr, n, B: tl.constexpr):
+    pointers = x_ptr + tl.arange(0, B)
+    offs = tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for start in range(0, n, B):
+        mask = start + offs < n
+        total += tl.load(x_ptr + start + offs)
+    tl.store(y_ptr + offs, total)
+
+
+@triton.jit
+def store_of_a_function(y_ptr, offs, n, value):
+    inside = offs < n
+    tl.store(y_ptr + offs, value)
+
+
+@triton.jit
+def calls(x_ptr, y_ptr, n, B: tl.constexpr):
+    store_of_a_function(y_ptr, tl.arange(0, B), n, 1.0)
+
+
+@triton.jit
+def adds_without(x_ptr, y_ptr, n, B: tl.constexpr):
+    offs = tl.arange(0, B)
+    mask = offs < n
+    mask &= offs >= 0
+    tl.atomic_add(y_ptr + offs, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [(forgets_in_a_loop, "load"), (calls, "store"), (adds_without, "atomic access")],
+)
+def test_loops_functions_and_atomics(kernel: Any, kind: str) -> None:
+    (note,) = findings_of(kernel, torch.ones(16), torch.zeros(16), 16, B=16)
+    assert note.kind == "unused_mask"
+    assert f"the {kind} in line" in note.message
+
+
+@triton.jit
+def even_or_masked(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.arange(0, B)
+    mask = offs < n
+    if EVEN:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+    else:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+@triton.jit
+def ignores_on_purpose(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.arange(0, B)
+    _mask = offs < n
+    tl.store(y_ptr + offs, 1.0)
+
+
+@triton.jit
+def of_other_indices(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs, others = tl.arange(0, B), tl.arange(0, B)
+    causal = offs[:, None] >= offs[None, :]
+    other = others < n
+    wide = tl.arange(0, 2 * B) < n
+    by_value = tl.load(x_ptr + offs) > 0.0
+    tl.store(y_ptr + offs, 1.0)
+    tl.store(y_ptr + offs[:, None] * 0 + offs[None, :], 1.0)
+
+
+@triton.jit
+def after_the_access(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.arange(0, B)
+    tl.store(y_ptr + offs, 1.0)
+    mask = offs < n
+
+
+@triton.jit
+def for_values(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.arange(0, B)
+    mask = offs < n
+    tl.store(y_ptr + offs, tl.where(mask, tl.load(x_ptr + offs), 0.0))
+
+
+@pytest.mark.parametrize(
+    "kernel", [even_or_masked, ignores_on_purpose, of_other_indices, after_the_access, for_values]
+)
+def test_ordinary_kernels_have_no_note(kernel: Any) -> None:
+    found = findings_of(kernel, torch.ones(16), torch.zeros(16), 16, B=16, EVEN=True)
+    assert [finding for finding in found if finding.kind == "unused_mask"] == []
+
+
+def test_modules_that_cannot_be_read_have_no_notes() -> None:
+    assert unused_masks("") == []
+    assert with_unused_masks("module {\n}\n", "module {\n}\n") == "module {\n}\n"
