@@ -1,6 +1,6 @@
 """Progress of long runs: a bar in a terminal, a line every ten seconds in a pipe.
 
-The script's own output must not be disturbed. A line that redraws itself would damage it on a
+Progress must not garble the output of the script. A line that redraws itself would do so on a
 shared terminal, so there is a bar only while the script waits, and lines otherwise. `--quiet` and
 `TTOOLS_PROGRESS=off` disable both.
 """

@@ -33,7 +33,7 @@ def verify(
     Args:
         candidate: Function at the top level of a file, or `FILE.py:NAME`. `FILE.py` stands for the
             function `candidate`, or for the only function of the file that can be one.
-        reference: Function that computes the right results, in the same form; by default
+        reference: Function that computes the correct results, in the same form; by default
             `reference` in the file of the candidate.
         inputs: Function that returns keyword arguments for both, in the same form; by default
             `inputs` in the file of the candidate. Its domain is in `DOMAIN` of its module or in its

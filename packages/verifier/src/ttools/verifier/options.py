@@ -18,8 +18,9 @@ class VerifyOptions:
     """Limits and choices of a verification.
 
     Attributes:
-        cases: Most cases to run. If a smaller number than that of the plan was set, a pass says
-            that it covers only this part. By default, 400, which ends a run without a verdict.
+        cases: Maximum number of cases. If it is smaller than the number of cases in the plan, a
+            pass says that it covers only a part of the plan. A run that reaches the default, 400,
+            ends without a verdict.
         seed: Seed of inputs and random sizes.
         seconds: Time after which no new case is begun; None for no limit. The run is then
             inconclusive unless it fails.
@@ -33,7 +34,8 @@ class VerifyOptions:
             which runs last; 0 to skip it. The default is 5, or 25 if the product of the largest
             sizes is at least 2^31.
         replay: If "on", calls are repeated, also with other inputs, in a process without the
-            candidate. If "required", the verdict is inconclusive unless all calls were.
+            candidate. If "required", the verdict is inconclusive unless all calls were repeated in
+            this way.
         replay_seed: Seed of the other inputs. By default it is drawn from the system, so that no
             candidate can predict it.
         on: If `gpu`, the candidate also runs on the GPU.

@@ -29,7 +29,7 @@ NOT_JUDGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failure of the candidate, with the plainest inputs that show it.
+    """A failure of the candidate, with the simplest inputs that show it.
 
     Attributes:
         failure: Class of the failure, one of `CLASSES`.
@@ -84,8 +84,8 @@ class Replay:
     """Summary of the calls that were repeated in a process without the candidate.
 
     Attributes:
-        verified: If True, the plan of each case was right in a process without the candidate, and
-            all plans could be executed on inputs that the candidate never saw.
+        verified: If True, the plan of each case gave correct results in a process without the
+            candidate, and all plans could be executed on inputs that the candidate never saw.
         cases: Number of cases that were repeated.
         unseen: Number of those that were repeated on inputs that the candidate never saw.
         reasons: Reasons why cases were not repeated, or only on inputs that the candidate saw.
@@ -102,14 +102,15 @@ class Verification:
     """The result of a run.
 
     Attributes:
-        verdict: `pass` if every case was right, `fail` if there are failures, and `inconclusive`
+        verdict: `pass` if every case was correct, `fail` if there are failures, and `inconclusive`
             otherwise.
         reason: Reason of an inconclusive verdict, or what weakens a pass; empty if there is none.
         failures: Failures, at most one of each class.
         warnings: Findings that are not failures, in the form of failures.
         covered: Number of cases by kind, and other data about the cases.
         notes: Notes for the user, such as reasons of an inconclusive verdict.
-        replay: Summary of the verification by replay; a pass that was not so verified is weaker.
+        replay: Summary of the verification by replay; a pass that was not verified in this way is
+            weaker.
         seconds: Duration of the run in seconds.
     """
 

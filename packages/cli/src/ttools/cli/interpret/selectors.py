@@ -1,8 +1,8 @@
-"""Refuses what `--watch` names and a script does not have, before the script runs.
+"""Rejects lines and names in `--watch` that a script cannot have, before the script runs.
 
-Only what follows from the file is rejected. A variable may belong to a kernel of another module, so
-names are compared only if the script imports nothing but torch, Triton, NumPy and the standard
-library, and loads no code in other ways.
+Only what is certain from the file alone is rejected. A variable may belong to a kernel of another
+module, so names are compared only if the script imports nothing but torch, Triton, NumPy and the
+standard library, and loads no code in other ways.
 """
 
 from __future__ import annotations

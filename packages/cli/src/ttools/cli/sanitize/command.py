@@ -500,7 +500,7 @@ def _run(
 ) -> tuple[int | None, TtoolsError | None]:
     """Run the work; a failure of ttools must not discard earlier findings."""
     try:
-        # Progress output would disturb the prompts of a debugger.
+        # Progress output would overwrite the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
             return run_work(work, device_map, quiet=True, advice=advice, timeout=timeout), None
     except UsageError:

@@ -25,9 +25,9 @@ _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was ch
 _ELSEWHERE = "all Triton kernels were launched in a run of the program's own, not in this one"
 #: Maximum number of kernels or launches listed in a summary.
 _MOST_LISTED = 3
-#: Kinds of findings that are no accesses outside a tensor, but consequences of such.
+#: Kinds of findings that are not accesses outside a tensor but may result from such accesses.
 _RACES = ("overlapping_store", "race", "intra_program_race")
-#: Exit statuses of programs that SIGINT and SIGTERM end, as a shell reports them.
+#: Exit statuses of programs that SIGINT and SIGTERM terminate, as a shell reports them.
 _INTERRUPTED = (130, 143)
 
 

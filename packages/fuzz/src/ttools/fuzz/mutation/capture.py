@@ -1,8 +1,8 @@
 """Capture of a script's launches, with their memory, so that they can be repeated.
 
 A captured launch consists of a `@triton.jit` function, whose source is known, and its arguments.
-Tensors are views of storages, so that aliases are preserved. `ttools record` is no alternative,
-because it stores TTIR instead of source.
+Tensors are views of storages, so that aliases are preserved. `ttools record` cannot be used
+instead, because it stores TTIR and not the source.
 """
 
 from __future__ import annotations

@@ -112,7 +112,10 @@ _COMPARISONS = {
 
 
 def _cut(numbers: Any, bits: int) -> Any:
-    """Return the lowest bits as signed numbers; a single bit is 0 or 1, and 0 bits mean all."""
+    """Return the lowest `bits` bits as signed numbers; a single bit is 0 or 1.
+
+    If `bits` is 0 or at least 64, the numbers are returned unchanged.
+    """
     if bits == 1:
         return numbers & 1
     if not 0 < bits < 64:
@@ -124,7 +127,7 @@ def _cut(numbers: Any, bits: int) -> Any:
 class LaneValues(OnDemand["Numbers | None"]):
     """The integers, conditions and addresses of a kernel function; None for unknown ones.
 
-    An address is a distance in bytes from where the parameter points that it derives from.
+    An address is a distance in bytes from the address that a pointer parameter holds.
 
     Args:
         grid: Number of programs along each axis.
@@ -251,11 +254,14 @@ def viewed(array: Numbers, lanes: Lanes, source: Value, view: Value) -> Numbers 
 
 
 def along(array: Numbers, axes: Sequence[int | None], fixed: Sequence[int], rank: int) -> Numbers:
-    """Return lanes of one tile as lanes of another of a given rank.
+    """Return the lanes of one tile, arranged along the axes of another tile.
 
     Args:
-        axes: For each axis of the tile the axis of the other along which it lies, or None.
-        fixed: The coordinate along each axis that lies along none.
+        axes: For each axis of the first tile, the corresponding axis of the other; None if there is
+            none.
+        fixed: For each axis of the first tile, the coordinate to select if no axis corresponds to
+            it.
+        rank: The rank of the other tile.
     """
     index: list[Any] = [slice(None)]
     for n, (axis, extent) in enumerate(zip(axes, array.shape[1:], strict=True)):

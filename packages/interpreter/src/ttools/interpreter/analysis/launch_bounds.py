@@ -148,7 +148,7 @@ class AccessBounds:
 
         Args:
             mask: A condition, as a scalar or a tile.
-            negated: If True, the lanes in which the mask is False are meant instead.
+            negated: If True, consider the lanes in which the mask is False instead.
         """
         holding: list[Linear] = []
 

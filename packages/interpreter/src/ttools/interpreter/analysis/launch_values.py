@@ -390,7 +390,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return Pointer(initial.parameter, initial.distance.plus(count, step))
 
     def _growth(self, argument: Value, yielded: Value) -> int | None:
-        """Return by how much a value grows in each iteration; None if that is not constant."""
+        """Return the amount added to a value in each iteration; None if it is not constant."""
         addends = self._regularity.increments(argument, yielded)
         if addends is None:
             return None

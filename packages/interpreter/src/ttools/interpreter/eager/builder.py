@@ -220,7 +220,7 @@ class EagerBuilder:
         return access
 
     def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
-        """Wait for each lane until memory holds the expected number or the time is over."""
+        """Wait, for each lane, until memory holds the expected number or the timeout expires."""
         memory, place = self._session.memory, self._session.place
         memory.check("atomic load", pointer, None, place)
         budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None

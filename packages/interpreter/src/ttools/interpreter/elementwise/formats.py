@@ -131,7 +131,7 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
         normal = (clamped + rebias) >> lost
         scaled = clamped.as_float() * 2.0 ** (form.bias - 1 + form.mantissa)
         # Only results that are denormal are used. Larger numbers are replaced by 0, because
-        # converting a number that does not fit an i32 is undefined.
+        # converting a number that does not fit in an i32 is undefined.
         tiny = scaled.compare("olt", 256.0).choose(scaled, 0.0).cast("fptoui", "i32")
     smallest_normal = (1 - form.bias + 127) << 23
     encoded = clamped.compare("ult", smallest_normal).choose(tiny, normal)

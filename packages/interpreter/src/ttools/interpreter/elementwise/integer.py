@@ -1,9 +1,10 @@
 """Integer arithmetic, with the results of an NVIDIA GPU where LLVM's would be undefined.
 
 The amount of a shift is truncated to 32 bits and clamped, as by PTX's `shl` and `shr`. A division
-by zero gives all ones; if both operands of an i64 division fit 32 bits, only the lower 32 bits are
-ones. A remainder by zero gives all ones, too. However, if the kernel also computes the quotient of
-the same operands, LLVM derives the remainder from it, so `x % 0` is `x`. INT_MIN / -1 wraps around.
+by zero gives all ones; if both operands of an i64 division fit in 32 bits, only the lower 32 bits
+are ones. A remainder by zero gives all ones, too. However, if the kernel also computes the quotient
+of the same operands, LLVM derives the remainder from it, so `x % 0` is `x`. INT_MIN / -1 wraps
+around.
 
 CPUs have no vector instructions for integer division, so vectors of up to 32 bits are divided in
 floating point. The truncated quotient is exact: a quotient of n-bit integers that is not an integer
@@ -135,7 +136,7 @@ def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:
     narrow = BITS[a.scalar] <= 16
     to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
     zero = b.compare("eq", 0)
-    # A divisor of -1 is replaced, too, because INT_MIN / -1 does not fit an i32, and converting
+    # A divisor of -1 is replaced, too, because INT_MIN / -1 does not fit in an i32, and converting
     # the float would give poison.
     minus_one = b.compare("eq", -1)
     unsafe = zero | minus_one if signed and not narrow else zero

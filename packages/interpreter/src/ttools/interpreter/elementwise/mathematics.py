@@ -2,8 +2,8 @@
 
 f16 and bf16 are computed in f32, and the result is rounded. `fmod` of f32 is exact. It is computed
 by long division in double, which determines 28 bits of the quotient per step: a step subtracts
-`trunc(r / d) * d` from the rest `r`, with `d = |y| * 2^k`. The truncated quotient has at most 30
-bits and d has 24, so a fused multiply-add computes the difference exactly. If rounding made the
+`trunc(r / d) * d` from the remainder `r`, with `d = |y| * 2^k`. The truncated quotient has at most
+30 bits and d has 24, so a fused multiply-add computes the difference exactly. If rounding made the
 quotient too large by one, the difference is negative and d is added again.
 """
 

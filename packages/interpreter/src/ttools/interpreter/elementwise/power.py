@@ -32,7 +32,7 @@ def _log2(x: Vector) -> Vector:
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(52)
     mantissa = (bits - (exponent << 52)).as_float("double")
     s = (mantissa - 1.0) / (mantissa + 1.0)
-    # The exponent fits an i32, whose conversion to double is fast on all CPUs.
+    # The exponent fits in an i32, whose conversion to double is fast on all CPUs.
     e = exponent.cast("trunc", "i32").cast("sitofp", "double")
     value = x.lanes.fma(x.lanes.polynomial(s * s, _LOG2), s, e)
     value = x.compare("oeq", 0.0).choose(x.coerce(-_INFINITY), value)

@@ -391,8 +391,8 @@ def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
     return NativeCode(tracker, exports)
 
 
-# Hold the lock during a fork. Otherwise, another thread might hold it, which does not exist in the
-# child, so that the lock would never be released there.
+# Hold the lock during a fork. Otherwise, another thread might hold the lock at that moment. This
+# thread does not exist in the child, so the lock would never be released there.
 os.register_at_fork(
     before=_llvm_lock.acquire,
     after_in_parent=_llvm_lock.release,

@@ -3,7 +3,7 @@
 Native code without guards may write to any address. If this kills the process, immediately or when
 the damaged heap is detected, the report contains the kernel that started last, the location of its
 definition, and the command that finds the mistake. If LLVM terminates the process instead of
-refusing a module, the report contains the kernel that was being compiled. After the report,
+rejecting a module, the report contains the kernel that was being compiled. After the report,
 handlers that were installed before, such as those of `faulthandler`, are called. Signal handlers
 may run after Python has freed its objects, so all data that they read is in memory that stays
 mapped (`permanent_memory.py`).

@@ -90,8 +90,8 @@ def _c() -> Any:
     return c
 
 
-# Hold the lock during a fork. Otherwise, another thread might hold it, which does not exist in the
-# child, so that the lock would never be released there.
+# Hold the lock during a fork. Otherwise, another thread might hold the lock at that moment. This
+# thread does not exist in the child, so the lock would never be released there.
 os.register_at_fork(
     before=_texts.lock.acquire,
     after_in_parent=_texts.lock.release,

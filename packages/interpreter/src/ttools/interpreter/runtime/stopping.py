@@ -41,7 +41,7 @@ _TICK_S = 0.05
 _LONGEST_S = 86400.0
 #: The longest time that a new launch waits until the thread has taken it into account.
 _NOTICE_S = 0.05
-#: The longest time that a process which a signal should end waits for the results of its launches.
+#: Maximum time for which a process that received a terminating signal waits for its launches.
 _GRACE_S = 2.0
 
 

@@ -29,8 +29,8 @@ _FITTED = ("h100", "h200")
 #: Ratios of measured to projected times, for kernels that were left out of the fit: the interval
 #: that contains nine in ten, and the extremes, which are shown for kernels unlike the fitted ones.
 WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
-#: Instructions in the launches of the fit. Integer arithmetic is left out: its instructions take
-#: about the same time, so that a new one is no reason for doubt.
+#: Instructions in the launches of the fit. Integer arithmetic is omitted: all its instructions take
+#: about the same time, so an unknown one does not make the estimate doubtful.
 _SEEN = frozenset(
     name
     for names in (

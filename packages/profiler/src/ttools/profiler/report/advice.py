@@ -120,7 +120,7 @@ def _named(kind: str) -> str:
 def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
     """Return whether other accesses use the remaining bytes of this access's sectors.
 
-    An example are loads of the even and of the odd elements of a tensor of pairs.
+    For example, one load reads the even elements of a tensor of pairs, and another the odd ones.
     """
     own = access.trace
     parts = [

@@ -337,7 +337,7 @@ class ConcreteRun(ControlFlow):
     def _left(
         self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
     ) -> Any:
-        """Return how often a loop's condition still holds in each program.
+        """Return the number of iterations for which a loop's condition still holds in each program.
 
         Returns:
             None if the condition does not compare values that grow by equal steps, or if one of

@@ -66,7 +66,7 @@ class Case:
 
     @property
     def weight(self) -> tuple[int, int, int]:
-        """Return a sort key that is smaller for plainer cases; the plainest failure is reported."""
+        """Return a sort key that is smaller for simpler cases; the simplest failure is reported."""
         plain = (
             (self.values != "drawn" or self.values_of != {})
             + (self.views != {})
@@ -306,7 +306,7 @@ class Plan:
                     yield self._case(self._all(2 * block + 1), config=index, values=values)
 
     def orders(self, constants: Sequence[int]) -> Iterator[Case]:
-        """Yield cases whose programs run in other orders than the natural one.
+        """Yield cases whose programs run in an order other than the natural one.
 
         Args:
             constants: Integers that kernels were compiled for.

@@ -59,7 +59,7 @@ def warnings_of(findings: list[dict[str, Any]]) -> list[Mismatch]:
 
 
 def _checked(finding: dict[str, Any]) -> list[Mismatch]:
-    """Return the failure that a finding of memcheck or racecheck is; none for other kinds."""
+    """Return a finding of memcheck or racecheck as a failure; nothing for other kinds."""
     for failure, kinds in (
         ("memory", MEMORY),
         ("race", RACES),
@@ -98,9 +98,9 @@ def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mis
 
 
 def of_doubtful(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Return races and uninitialised memory of any severity.
+    """Return the findings of races and uninitialised memory, whatever their severity.
 
-    A kernel with such findings cannot show a defect of the compiler.
+    Wrong results of a kernel with such findings do not indicate a defect of the compiler.
     """
     classes = {"uninit_read": "unwritten", "unwritten_output": "unwritten"}
     classes |= dict.fromkeys(RACES | {_MISSING_BARRIER}, "race")

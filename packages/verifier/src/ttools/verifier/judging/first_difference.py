@@ -20,7 +20,7 @@ from ttools.core.location import source_line
 from ttools.core.ownership import is_triton_file
 from ttools.interpreter.eager.elements import element as element_of
 
-#: A value may differ by this multiple of the largest change in the disturbed runs, plus one step
+#: A value may differ by this multiple of the largest change in the perturbed runs, plus one step
 #: of its type.
 _ROOM = 8
 _LOCATION = re.compile(r'(?:"([^"]+)"\()?"([^"]+)":(\d+):(\d+)')
@@ -46,21 +46,21 @@ class _DamagedError(Exception):
 
 
 def first_difference(
-    gpu: Sequence[Launch], engine: Sequence[Launch], disturbed: Sequence[Sequence[Launch]]
+    gpu: Sequence[Launch], engine: Sequence[Launch], perturbed: Sequence[Sequence[Launch]]
 ) -> Found:
     """Find the first difference: in the earliest launch, in the program with the lowest number.
 
     Args:
         gpu: Logs of the launches of a call on the GPU.
         engine: Logs of the same launches on the engine.
-        disturbed: Logs of further runs of the engine with small changes to all values.
+        perturbed: Logs of further runs of the engine with small changes to all values.
     """
     names = [launch["kernel"] for launch in gpu]
-    if any([launch["kernel"] for launch in other] != names for other in (engine, *disturbed)):
+    if any([launch["kernel"] for launch in other] != names for other in (engine, *perturbed)):
         return Found(limits="the launches are others there than on the engine")
     limits: dict[str, None] = {}
-    modules: list[dict[int, Any]] = [{} for _ in (gpu, engine, *disturbed)]
-    for number, launches in enumerate(zip(gpu, engine, *disturbed, strict=True), 1):
+    modules: list[dict[int, Any]] = [{} for _ in (gpu, engine, *perturbed)]
+    for number, launches in enumerate(zip(gpu, engine, *perturbed, strict=True), 1):
         try:
             for descriptions, launch in zip(modules, launches, strict=True):
                 if "described" in launch:
@@ -183,17 +183,17 @@ def _in_program(
 
 
 def _difference(
-    gpu: NDArray[Any], engine: NDArray[Any], disturbed: Sequence[NDArray[Any]], site: dict[str, Any]
+    gpu: NDArray[Any], engine: NDArray[Any], perturbed: Sequence[NDArray[Any]], site: dict[str, Any]
 ) -> str:
     """Describe the difference of a value; return "" if there is none."""
     if gpu.dtype.kind in "biu":
-        steady = np.logical_and.reduce([run == engine for run in disturbed] or [engine == engine])
+        steady = np.logical_and.reduce([run == engine for run in perturbed] or [engine == engine])
         wrong = (gpu != engine) & steady
     else:
         one, other = gpu.astype(np.float64), engine.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             spread = np.zeros(len(other))
-            for run in disturbed:
+            for run in perturbed:
                 near = run.astype(np.float64)
                 # A value that is infinite or NaN in only some of the runs may be anything.
                 off = np.where(_alike(near, other), 0, np.abs(near - other))

@@ -32,7 +32,7 @@ VARIANTS: tuple[dict[str, int], ...] = (
 _REPEATS = 3
 #: Program orders of the engine's runs with small changes, which measure the permitted difference.
 _ORDERS = ("reverse", "random", "random")
-#: If the result is right when all values are stored, the values are divided into these numbers of
+#: If the result is correct when all values are stored, the values are divided into these numbers of
 #: parts, and each part is stored alone.
 _PARTS = (2, 4)
 _HINT = "the result is right, which hints at the compiler's scheduling or registers"
@@ -149,13 +149,13 @@ class Gpu:
         if "exception" in whole.classes:
             return f"with a store of each value it is another failure: {_first_detail(whole)}"
         exact = self._engine(case, log={}, dot="as-written")
-        disturbed = [
+        perturbed = [
             self._engine(case, log={"seed": n}, dot="as-written", order=order, seed=n)
             for n, order in enumerate(_ORDERS)
         ]
 
         def compared(trial: Trial) -> Found:
-            return first_difference(trial.log, exact.log, [run.log for run in disturbed])
+            return first_difference(trial.log, exact.log, [run.log for run in perturbed])
 
         if whole.problems:
             return _sentence(compared(whole))

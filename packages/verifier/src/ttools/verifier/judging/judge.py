@@ -42,7 +42,7 @@ _MORE_CASES, _ENOUGH_FAILED = 24, 6
 _TRIES_OF_ENDLESS = 4
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
-#: Number of attempts to repeat alone a call that was wrong after others, because it may fail only
+#: A call that failed after other calls is repeated alone this many times, because it may fail only
 #: sometimes.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
@@ -260,7 +260,7 @@ class Judge:
         return trial
 
     def _replay(self, case: Case, trial: Trial) -> None:
-        """Repeat a call that was right in a process without the candidate."""
+        """Repeat a call with correct results in a process without the candidate."""
         if self._replays is None or trial.is_idle:
             return
         wrong = self._replays.check(case, trial)
@@ -319,7 +319,9 @@ class Judge:
         return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return a failure if an equal call in another process differs; done only once."""
+        """Return a failure if the same call has other results in another process; checked only
+        once.
+        """
         if self._repeated or not trial.results or "wrong_values" not in trial.classes:
             return []
         self._repeated = True
@@ -344,7 +346,7 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches; if results are right, kernels did not compute them."""
+        """Run a case without its launches; if results are correct, kernels did not compute them."""
         for case in plan.begin():
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1

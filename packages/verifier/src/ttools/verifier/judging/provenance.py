@@ -33,7 +33,7 @@ def work_of_torch(
         answer: Answer of the candidate's process, with results.
         right: Answer of the reference's process.
         images: Arguments that are tensors.
-        is_right: If True, the results are right.
+        is_right: If True, the results are correct.
     """
     counts = [math.prod(image.shape) for image in images]
     results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]

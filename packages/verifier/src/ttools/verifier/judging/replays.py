@@ -3,7 +3,8 @@
 A candidate's process sends a plan of each call, see `replay/plan.py`. A trusted process executes
 the plan on inputs that this module chooses, and the result must equal that of the reference. A
 result that was computed elsewhere or remembered can only be a constant of the plan, which is wrong
-for inputs that the candidate never saw. Claims of the candidate's process cannot make a plan right.
+for inputs that the candidate never saw. No claim of the candidate's process can turn a wrong plan
+into a correct one.
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ class Replays:
         self._ends = 0
         #: Why no process executes plans any more.
         self._ended = "the process that executes plans ended too often"
-        #: Digests of kernels and constants of plans that were right on other inputs.
+        #: Digests of the kernels and constants of plans whose results were correct on other inputs.
         self._known: set[bytes] = set()
         self.cases = self.unseen = 0
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
-        """Execute the plan of a call that was right; return the failures with their cases."""
+        """Execute the plan of a call with correct results; return the failures with their cases."""
         if not trial.plan:
             return self._not_replayed(trial.no_plan or "the candidate's process gave no plan")
         answer = self._ask(_taking(trial))
@@ -136,7 +137,7 @@ class Replays:
         if again.skipped or not again.problems:
             self._known |= names
             return []
-        # Is the candidate itself right on these inputs?
+        # Are the results of the candidate itself correct on these inputs?
         own = self._anew(case, sent=sent)
         if own.problems:
             return [(problem, case) for problem in own.problems]
@@ -182,7 +183,7 @@ class Replays:
         return (fresh, sent), ""
 
     def _possible_results(self, trial: Trial, constants: list[Any]) -> list[bytes]:
-        """Return digests of constants that no right plan contains and that may be a result.
+        """Return digests of constants that no correct plan contains and that may be a result.
 
         These are constants that are large compared with the arguments, or equal to a result.
         """
@@ -233,7 +234,7 @@ def _taking(trial: Trial) -> dict[str, Any]:
 
 
 def _explained(problem: Mismatch) -> Mismatch:
-    """Return the failure of a call whose own result was right but whose plan fails."""
+    """Return the failure of a call whose own result was correct but whose plan fails."""
     if problem.failure in _OWN_CLASSES:
         return problem
     detail = f"its launches and host operations, repeated without it: {problem.detail}"

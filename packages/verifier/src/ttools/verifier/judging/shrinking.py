@@ -15,13 +15,13 @@ T = TypeVar("T")
 def shrunk(
     case: Case, domain: Domain, has_it: Callable[[Case], T | None], tries: int
 ) -> tuple[Case, T] | None:
-    """Return the plainest case that still fails and its failure; None if no plainer case fails.
+    """Return the simplest case that still fails and its failure; None if no simpler case fails.
 
     Args:
         case: Case that fails, which is not run again.
         domain: Domain of the inputs.
         has_it: Returns the failure of a case, or None if the case does not fail in this way.
-        tries: Most cases to run.
+        tries: Maximum number of cases to run.
     """
     best: tuple[Case, T] | None = None
     now = case
@@ -40,7 +40,7 @@ def shrunk(
 
 
 def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
-    """Yield cases that are one step plainer, the largest steps first."""
+    """Yield cases that are one step simpler, the largest steps first."""
     if (case.values != "drawn" or case.values_of) and not case.reuse:
         yield replace(case, values="drawn", values_of={})
     if case.views:

@@ -41,7 +41,8 @@ class Trial:
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
         log: Values that each launch computed, if the request was for a log.
-        is_idle: If True, a constant result was right without a launch, although no input is empty.
+        is_idle: If True, a constant result was correct without a launch, although no input is
+            empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
@@ -450,7 +451,9 @@ def _text(error: dict[str, Any]) -> str:
 
 
 def _why(ended: Trial) -> str:
-    """Return why the execution of a plan has no verdict; empty if its inputs were skipped."""
+    """Return the reason why the execution of a plan has no verdict; empty if its inputs were
+    skipped.
+    """
     return ended.problems[0].detail if ended.problems else ""
 
 

@@ -1,10 +1,10 @@
 """Compares a result with the reference's, within the rounding errors of a sound algorithm.
 
-The tolerance of an element is a relative error times a scale. The relative error is some hundred
+The tolerance of an element is a relative error times a scale. The relative error is several hundred
 rounding errors for f32, and two for narrower types (`RELATIVE`). The scale is the absolute value of
 the element or its spread (see `evaluation`), whichever is larger. For example, an f32 element whose
-right value is 2.0 may differ by at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is right if it agrees
-with the reference in double precision or with the reference in its own types.
+correct value is 2.0 may differ by at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if it
+agrees with the reference in double precision or with the reference in its own types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from ttools.verifier.cases.tensors import dtype_of, elements
 from ttools.verifier.workers.results import GRADIENT
 
-#: Relative errors by type: for f32 the error of sums of some thousand terms in any order, for
+#: Relative errors by type: for f32 the error of sums of several thousand terms in any order, for
 #: narrower types two rounding errors.
 RELATIVE = {
     torch.float64: 1e-12,
@@ -60,10 +60,10 @@ class Mismatch:
     def among_others(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None
     ) -> Mismatch:
-        """Return a failure of another class that shows as this one under some circumstances.
+        """Return a failure of another class whose description contains that of this failure.
 
         Args:
-            how: The circumstances, as a clause.
+            how: The circumstances under which this failure occurs, as a clause.
             evidence: Evidence of the other class.
         """
         detail = f"{how}: {self.detail}"
@@ -166,7 +166,7 @@ def _complex(
 def wrong_elements(
     given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which elements are wrong, and the error of each in tolerances."""
+    """Return which elements are wrong, and each error divided by the tolerance."""
     plain = elements(given["image"])
     if not plain.dtype.is_floating_point:
         return _wrong_integers(plain, double, spread, value)
@@ -185,7 +185,7 @@ def wrong_elements(
 def _in_tolerances(
     own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, floor: float
 ) -> torch.Tensor:
-    """Return the error of each element in tolerances; infinite if only one value is finite."""
+    """Return each error divided by the tolerance; infinite if only one of the values is finite."""
     limits = torch.finfo(dtype)
     relative = RELATIVE.get(dtype, _NARROW * limits.eps)
     wide = right.double()
@@ -221,7 +221,7 @@ def _wrong_integers(
         error = (value != plain).double()
     wrong = error > 0
     if double is not None and spread is not None:
-        # Integers that are rounded from floats may differ where a disturbance changes them.
+        # Integers that are rounded from floats may differ where a perturbation changes them.
         moved = elements(spread).double() > 0
         wide = elements(double).double()
         wrong = wrong & (value.double() != wide) & ~moved

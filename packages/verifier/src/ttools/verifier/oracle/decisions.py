@@ -1,11 +1,11 @@
-"""Makes decisions about arguments with their original values while a function gets disturbed ones.
+"""Makes decisions about arguments by their original values while a function gets perturbed values.
 
 Rounding, comparison and selection are discontinuous where two values are equal. If a kernel
 computed one of the values, a rounding error may change the decision. If it only read both, it must
 decide exactly. Therefore decisions about arguments (also views and conversions of them, and
-constants) use the original values, and decisions about computed values use the disturbed ones. For
+constants) use the original values, and decisions about computed values use the perturbed ones. For
 example, in `torch.where(x > 0, a, b)` the comparison uses the original `x`, but in
-`torch.where(x * y > 0, a, b)` it uses the disturbed product.
+`torch.where(x * y > 0, a, b)` it uses the perturbed product.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ class Decisions(TorchFunctionMode):
         #: Tensors and their original values, by identity of the tensor.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def follow(self, tensor: torch.Tensor, undisturbed: torch.Tensor) -> None:
-        """Record a disturbed tensor with its original values."""
-        self._known[id(tensor)] = tensor, undisturbed
+    def follow(self, tensor: torch.Tensor, unperturbed: torch.Tensor) -> None:
+        """Record a perturbed tensor with its original values."""
+        self._known[id(tensor)] = tensor, unperturbed
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -146,17 +146,17 @@ class Decisions(TorchFunctionMode):
             self.follow(result, result)
             return result
         try:
-            undisturbed = self._undisturbed((args, kwargs))
+            unperturbed = self._unperturbed((args, kwargs))
         except LookupError:
             self.are_of_computed |= _is_decision(name, result)
             return result
         if name in MOVING or _is_decision(name, result):
-            decided = func(*undisturbed[0], **undisturbed[1])
+            decided = func(*unperturbed[0], **unperturbed[1])
             result = decided if name in JUMPING else _with_integers(result, decided)
             self._follow(result, decided, name in MOVING)
         return result
 
-    def _undisturbed(self, value: Any) -> Any:
+    def _unperturbed(self, value: Any) -> Any:
         """Return arguments with their original values.
 
         Raises:
@@ -165,18 +165,18 @@ class Decisions(TorchFunctionMode):
         if isinstance(value, torch.Tensor):
             return self._known[id(value)][1]
         if isinstance(value, dict):
-            return {key: self._undisturbed(item) for key, item in value.items()}
+            return {key: self._unperturbed(item) for key, item in value.items()}
         if type(value) in (tuple, list):
-            return type(value)(map(self._undisturbed, value))
+            return type(value)(map(self._unperturbed, value))
         return value
 
-    def _follow(self, result: Any, undisturbed: Any, is_moved: bool) -> None:
+    def _follow(self, result: Any, unperturbed: Any, is_moved: bool) -> None:
         """Follow the parts of a result, except floats that were computed."""
         if isinstance(result, torch.Tensor):
-            if is_moved or result is undisturbed:
-                self.follow(result, undisturbed)
+            if is_moved or result is unperturbed:
+                self.follow(result, unperturbed)
         elif isinstance(result, (tuple, list)):
-            for one, other in zip(result, undisturbed, strict=True):
+            for one, other in zip(result, unperturbed, strict=True):
                 self._follow(one, other, is_moved)
 
 

@@ -3,7 +3,7 @@
 The spread of an element is the largest of three measures. Each is divided by a relative error, so
 that the spread times the relative error of a type is a tolerance:
 
-- The change in double precision when each input is disturbed by a rounding error of its type. Any
+- The change in double precision when each input is perturbed by a rounding error of its type. Any
   sound algorithm may lose this much, for sums of any length and problems of any condition. For
   example, if x is 1000.5 and y is 1000.0, then x - y is 0.5 and has a spread of the order of 1000.
 - The error of the reference itself in f32, such as that of `exp(x) - 1` near 0.
@@ -29,7 +29,7 @@ from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import (
     InPrecision,
     in_double,
-    is_disturbed,
+    is_perturbed,
     least_precise,
 )
 from ttools.verifier.oracle.rounding import Rounding
@@ -37,7 +37,7 @@ from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
 
-#: Number of runs with disturbed inputs, of comparisons of f32 with f64, and of runs with rounding
+#: Number of runs with perturbed inputs, of comparisons of f32 with f64, and of runs with rounding
 #: errors inside the reference.
 PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
 #: Relative distance from the arguments at which the error in f32 is measured. At a smaller
@@ -45,7 +45,7 @@ PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
 _NEAR = 2.0**-6
 #: Factor by which the error of a kernel may exceed that of the reference in f32.
 _SLACK_OF_LOSS = 48.0
-#: Relative size of a disturbance, by type.
+#: Relative size of a perturbation, by type.
 _STEP = {
     torch.float64: 2.0**-40,
     torch.float32: 2.0**-18,
@@ -97,7 +97,7 @@ def evaluate(
         "operators": list(observed.work.counts),
     }
     least = least_precise(tensors)
-    if not any(map(is_disturbed, tensors)):
+    if not any(map(is_perturbed, tensors)):
         answer["double"] = None
         return answer
     try:
@@ -132,7 +132,7 @@ def _spread(
 
     A discontinuous result changes by as much with a small step as with a large one. A kernel that
     computes in f32 may decide differently because of its rounding errors, for arguments of any
-    type. Therefore parts with such decisions are disturbed by a step of f32, too.
+    type. Therefore parts with such decisions are perturbed by a step of f32, too.
     """
     moves = partial(_moves, parts, mapped, exact, least)
     spreads, jumps = moves(_STEP[least])
@@ -166,7 +166,7 @@ def _lost(
 
     def near(tensor: torch.Tensor) -> torch.Tensor:
         moved = in_double(tensor)
-        if is_disturbed(tensor):
+        if is_perturbed(tensor):
             noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device="cpu")
             with torch.no_grad():
                 moved *= 1 + _NEAR * (2 * noise - 1)
@@ -238,9 +238,9 @@ def _moves(
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
 
-    def disturbed(tensor: torch.Tensor) -> torch.Tensor:
+    def perturbed(tensor: torch.Tensor) -> torch.Tensor:
         moved = in_double(tensor)
-        if not is_disturbed(tensor):
+        if not is_perturbed(tensor):
             decisions.follow(moved, moved)
             return moved
         decisions.follow(moved, in_double(tensor))
@@ -256,9 +256,9 @@ def _moves(
     while probes < PROBES:
         decisions = Decisions()
         state = generator.get_state()
-        moved_arguments = mapped(disturbed)
+        moved_arguments = mapped(perturbed)
         with InPrecision(least), decisions:
-            moved = parts(moved_arguments, disturbed)
+            moved = parts(moved_arguments, perturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
@@ -282,12 +282,12 @@ def _parts(
     inplace: list[str],
     view: str,
     arguments: dict[str, Any],
-    disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
+    perturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
     """Return the results of a function, their gradients, and arguments that it may change."""
     result = function(**arguments)
-    # The weights of gradients are arguments of the backward pass, so they are disturbed, too.
-    weights = [disturbed(tensor) for tensor in results.weights_of(result, view)]
+    # The weights of gradients are arguments of the backward pass, so they are perturbed, too.
+    weights = [perturbed(tensor) for tensor in results.weights_of(result, view)]
     parts = [*results.flat(result), *results.gradients(result, arguments, weights)]
     after = [
         (f"{name} after the call", part)

@@ -66,8 +66,8 @@ def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
     return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
 
 
-def is_disturbed(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is disturbed; types of one byte are not, as they contain data."""
+def is_perturbed(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is perturbed; types of one byte are not, as they contain data."""
     return tensor.dtype in _PRECISION
 
 

@@ -1,7 +1,7 @@
 """Simulates rounding errors inside a function, by a small change of each operator's results.
 
 Some results cancel for all inputs, such as the gradient of softmax or the cross entropy of one
-class. Disturbed inputs do not show the size of the numbers that cancel. A kernel that computes them
+class. Perturbed inputs do not show the size of the numbers that cancel. A kernel that computes them
 in another way than torch has an error of the size of their rounding errors.
 """
 
@@ -48,9 +48,9 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_exact = name in MOVING or name in CHOOSING or name in JUMPING or name == "index"
         if is_exact or any(value.alias_info for value in func._schema.returns):
             return result
-        return map_tensors(self._disturbed, result, torch.Tensor)
+        return map_tensors(self._perturbed, result, torch.Tensor)
 
-    def _disturbed(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _perturbed(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype != torch.float64:
             return tensor
         noise = torch.rand(

@@ -54,7 +54,9 @@ def base_name(operator: str) -> str:
 
 
 def is_computing(operator: str) -> bool:
-    """Return whether an operator computes, given its qualified name; not for one of views."""
+    """Return whether an operator, given by its qualified name, computes; False if it makes
+    views.
+    """
     return base_name(operator) not in _NOT_COMPUTING
 
 

@@ -24,7 +24,7 @@ LONGEST_PLAN = 1 << 28
 MOST_MEMORY = 1 << 32
 #: Most steps, storages and kernels of a plan.
 MOST_STEPS, MOST_STORAGES, MOST_KERNELS = 20_000, 40_000, 256
-#: Most programs of a launch along an axis, as CUDA allows them along the first one.
+#: Maximum number of programs of a launch along an axis: CUDA's limit for the first axis.
 _MOST_PROGRAMS = 2**31 - 1
 
 #: Bytes of an element by the name that torch gives its type.

@@ -1,9 +1,9 @@
 """Counts the elements on which torch operators compute, instead of kernels.
 
 A wrapper of a kernel may allocate, view, copy and convert tensors, and compute tables of constants.
-Other operators are counted: those that compute floats always, others because the process that
-compares decides whether the reference needs them. The same counts are made where a call is recorded
-and where its plan is executed.
+All other operators are counted, including those that do not compute floats: the process that
+compares results decides whether the reference needs these. The counts are made when a call is
+recorded, and again when its plan is executed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ttools.verifier.replay.operators import base_name, is_computing
 
 #: Operators that make constants. Other tensors that operators allocate may be outputs of kernels.
 _CONSTANT = frozenset(["arange", "linspace", "logspace", "scalar_tensor", "lift_fresh", "eye"])
-#: From this number of single elements on, they are counted; sizes and scales are fewer.
+#: Reads of single elements are counted only if there are at least this many. Fewer are permitted,
+#: because wrappers read sizes and scales.
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 _TELLING = 8
@@ -33,8 +34,9 @@ class Work:
         constants: Numbers of the storages that contain constants.
 
     Attributes:
-        counts: Numbers of elements by operator: the most of a float tensor that it computed or
-            took out of torch, of one that it compared or tested, and of any tensor.
+        counts: Three numbers of elements for each operator: of the largest float tensor that it
+            computed or took out of torch, of the largest that it compared or tested, and of the
+            largest tensor of any kind.
     """
 
     def __init__(self, constants: Iterable[int] = ()) -> None:
@@ -45,7 +47,7 @@ class Work:
     def operator(
         self, operator: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]
     ) -> bool:
-        """Count an operator; return whether it computes on more than constants.
+        """Count an operator; return whether it computes on anything but constants.
 
         Args:
             operator: Qualified name of the operator.

@@ -4,8 +4,8 @@ A file makes the arguments of the failing call and of earlier calls: it calls `i
 seed, and gives tensors their memory layouts and special values. If `inputs` returns other values in
 another process, the file contains the bytes of the arguments. The kernel runs on a GPU, or under
 Triton's interpreter if there is none. If wrong values cannot show the failure, the test uses
-ttools' checks, torch's modes or, at last, `ttools.verifier.verify` with the cases up to the failing
-one, and the file explains this. The texts are in `test_templates/`.
+ttools' checks, torch's modes or, as a last resort, `ttools.verifier.verify` with the cases up to
+the failing one, and the file explains this. The texts are in `test_templates/`.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ def _change(key: str, drawn: Any, image: Any, case: Case) -> tuple[str, dict[str
     """Return an expression that makes a tensor from what `inputs` returned, and what it needs.
 
     Returns:
-        The expression with the sources of its functions; None if the tensor cannot be made so.
+        The expression with the sources of its functions; None if the tensor cannot be made in this
+        way.
     """
     if not isinstance(drawn, TensorImage):
         return None

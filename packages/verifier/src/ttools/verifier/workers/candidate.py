@@ -112,7 +112,7 @@ class Candidate:
         return {"configs": self._constants_of_configs()}
 
     def _kept_now(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Return the present elements of the results of earlier calls."""
+        """Return the current elements of the results of earlier calls."""
         return {
             "kept": [
                 [number, [raw_bytes(tensor) for tensor in tensors]]

@@ -40,13 +40,15 @@ def follow() -> None:
 
 
 def is_followed(operator: str) -> bool:
-    """Return whether the inside an operator, given by its qualified name, is observed."""
+    """Return whether the operators inside an operator, given by its qualified name, are
+    observed.
+    """
     return operator in _names
 
 
 @contextmanager
 def looking_inside(watch: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    """Observe the inside of the operator that is called in this context.
+    """Observe the operators inside the operator that is called in this context.
 
     Args:
         watch: Makes a context manager that observes torch operators.

@@ -78,7 +78,9 @@ class GpuCandidate(Candidate):
             return {"error": module.described(error), **empty}
 
     def _choose(self, config: int | None) -> None:
-        """Restrict each autotuner to one configuration; the first, as the engine does, if None."""
+        """Restrict each autotuner to one configuration; if None, to the first, as the engine
+        does.
+        """
         super()._choose(config or 0)
 
     @contextmanager

@@ -337,7 +337,7 @@ class _Writer:
             self._builder.set_insertion_point_after(site.operation)
             value = tl.tensor(site.operation.get_result(site.result), kind)
             if self._wanted.seed is not None:
-                value = self._disturbed(value, site, index, self._wanted.seed)
+                value = self._perturbed(value, site, index, self._wanted.seed)
             if site.offset is None:
                 continue
             if site.element == "i1":
@@ -360,7 +360,7 @@ class _Writer:
         return total
 
     # ---- small changes
-    def _disturbed(self, value: Any, site: _Site, index: int, seed: int) -> Any:
+    def _perturbed(self, value: Any, site: _Site, index: int, seed: int) -> Any:
         """Replace a value by one that differs by about a rounding error, and return that.
 
         The sign of an element's change depends on the seed, the operation and the element.

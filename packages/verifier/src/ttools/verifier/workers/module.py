@@ -14,7 +14,7 @@ def leave_out_compiler() -> None:
     """Make `torch.compile` return the function unchanged, so that each operator is observed.
 
     Torch's modes import torch's compiler only to exclude themselves from compilation. The import
-    takes two seconds in each process, so it is avoided as nothing is compiled.
+    takes two seconds in each process. Since nothing is compiled, it is avoided.
     """
     torch.compile = _as_it_is
     if "torch._dynamo" not in sys.modules:

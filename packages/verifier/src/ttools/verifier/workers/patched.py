@@ -31,7 +31,7 @@ _MISSING = object()
 
 
 class Patched:
-    """Remembers the present functions and classes of modules and classes."""
+    """Remembers the current functions and classes of modules and classes."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, Any, dict[str, Any]]] = []

@@ -3,9 +3,9 @@
 Runs in the candidate's process, so a plan is a claim of the candidate; the process that executes it
 trusts none of it. Tensors are recorded as views of storages. A storage that no recorded operator
 made is a constant, with the bytes that it has when it is used first. The recorder also counts the
-elements on which operators compute, where the call has no plan, too. For each storage, it
-follows the arguments that its contents may depend on. The plan therefore lists the
-arguments whose elements the program reads on the host, because later steps may depend on them.
+elements on which operators compute, even if the call has no plan. For each storage, it follows the
+arguments that its contents may depend on. The plan therefore lists the arguments whose elements the
+program reads on the host, because later steps may depend on them.
 """
 
 from __future__ import annotations

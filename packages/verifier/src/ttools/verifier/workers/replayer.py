@@ -68,7 +68,7 @@ class Replayer(Candidate):
     def _choose_level(self, *, is_quick: bool) -> None:
         """Choose how much the following kernels are optimised.
 
-        Nearly all of the time of short calls is compilation, of which optimising is the most.
+        Short calls spend nearly all of their time in compilation, and most of that in optimisation.
         """
         self._executor = self._executors[is_quick]
         os.environ["TTOOLS_OPT"] = "0" if is_quick else self._level

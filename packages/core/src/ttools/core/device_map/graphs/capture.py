@@ -161,7 +161,7 @@ def capturing() -> Capture | None:
 
 
 def refuse_waiting(stream: Any = None) -> None:
-    """Refuse to wait for a captured stream, or for the device during a capture.
+    """Raise an error if host code waits for a captured stream, or for the device during a capture.
 
     Raises:
         RuntimeError: The stream is captured, so a wait for it would never end.

@@ -80,7 +80,7 @@ def _from_fp8(machine: Machine, modifiers: Modifiers, instruction: Instruction) 
 
 
 # ---- 4-bit floats
-#: The middle between each two neighbouring magnitudes of e2m1. The predicate is `oge` if the middle
+#: The midpoints between neighbouring magnitudes of e2m1. The predicate is `oge` if the midpoint
 #: itself is rounded up, because the larger magnitude has an even code.
 _MIDDLES = (
     *((0.25, "ogt"), (0.75, "oge"), (1.25, "ogt"), (1.75, "oge")),

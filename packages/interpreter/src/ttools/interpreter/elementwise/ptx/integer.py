@@ -245,7 +245,7 @@ def _insert(modifiers: Modifiers, a: Vector, b: Vector, position: Vector, length
 
 
 def _find_highest(modifiers: Modifiers, a: Vector) -> Vector:
-    """Translate `bfind`: the highest bit that is not the sign, -1 for none."""
+    """Translate `bfind`: the index of the highest bit that is not a sign bit; -1 if none."""
     value = a.compare("slt", 0).choose(~a, a) if modifiers.kind.signed else a
     bit = value.coerce(BITS[a.scalar] - 1) - count_zeros("ctlz", value)
     if modifiers.flag("shiftamt"):

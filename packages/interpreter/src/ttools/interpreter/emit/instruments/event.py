@@ -229,7 +229,7 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
     for _ in range(_DEEPEST):
         following = []
         for value, where, user in pending:
-            # Equal ranges along two axes are one value.
+            # One value may occur with different coordinates, such as a range used along two axes.
             if (value, where) in visited:
                 continue
             visited.add((value, where))
@@ -328,10 +328,10 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
 
 
 def _carried_pointer(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
-    """Return from what a pointer is computed that a loop moves in each iteration.
+    """Return the values from which a pointer that a loop advances is computed.
 
-    These are the pointer before the loop, the counter and the bound of the counter. Integers that
-    a loop carries are not followed, because their earlier values would be taken for present ones.
+    These are the pointer before the loop, the counter and the bound of the counter. Integers that a
+    loop carries are not followed, because their earlier values would be mistaken for current ones.
     """
     counted = counted_loop(value)
     if counted is None or not isinstance(element_type(value.type), PointerType):
@@ -363,7 +363,7 @@ def named_operands(op: Operation) -> list[Value]:
 
 
 def argument_name(value: Value) -> str:
-    """Return the variable whose value a block argument is at the start of an iteration, or `""`.
+    """Return the name of the variable that a block argument holds, or `""` if it is unknown.
 
     Triton records the names of assigned values and of the arguments of a `while`. The name of a
     variable that a `for` carries is that of the yielded value. The name of the loop variable is

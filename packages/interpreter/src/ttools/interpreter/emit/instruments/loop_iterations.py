@@ -1,4 +1,4 @@
-"""Separators in the log of accesses of kernels that may store where they have loaded.
+"""Separators in the access log of kernels that may store to memory that they have loaded.
 
 The race check needs the order of the accesses of a program. In straight-line code, it is the order
 of the operations. Two other things are logged: the beginning of a new iteration of a loop, and
@@ -29,9 +29,9 @@ _STRETCH = 0xFFFF
 def mark_cross_thread(e: Emitter, function: Operation) -> None:
     """Log each operation at which the threads of a program wait for each other.
 
-    This is only done in functions that may store where they have loaded. The separator is at the
-    place of the operation in the program. A load may be executed later than its place, so a load
-    that appears before the operation in the kernel may appear after it in the log.
+    This is only done in functions that may store to memory that they have loaded. The separator is
+    at the place of the operation in the program. A load may be executed later than its place, so a
+    load that appears before the operation in the kernel may appear after it in the log.
     """
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return

@@ -33,7 +33,7 @@ def grid_dependency(e: Emitter, op: Operation) -> None:
 
 @root("llvm.intr.assume")
 def assume(e: Emitter, op: Operation) -> None:
-    """Emit nothing; the assumption is not used, so a wrong one does no harm."""
+    """Emit nothing; the assumption is not used, so a wrong one is harmless."""
 
 
 @root("ttools.descriptor")

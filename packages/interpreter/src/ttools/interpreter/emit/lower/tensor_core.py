@@ -241,7 +241,7 @@ class _Block:
             exact = exact + self.lanes.intrinsic("trunc", term * units)
         kept = (exact.as_int() & ~_LOST).as_float("double")
         summed = _without_lost_denormals(kept * (largest * 2.0**-_KEPT))
-        # The sum fits the mantissa of an f32, but may exceed its range.
+        # The sum fits in the mantissa of an f32, but may exceed the exponent range.
         return summed.cast("fptrunc", "float").cast("fpext", "double")
 
     def _size(self, operand: Vector) -> Vector:

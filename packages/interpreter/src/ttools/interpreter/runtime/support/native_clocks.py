@@ -17,7 +17,7 @@ from ttools.interpreter.native.native_module import module_beside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The number of numbers in a clock, which occupies four cache lines or AVX-512 registers.
+#: The number of integers in a clock, which occupies four cache lines or AVX-512 registers.
 WIDTH = 64
 #: Columns of a step; see `native_clocks.c`.
 PROGRAM, READS, WRITES, KEY, VALUE, KEEPS, TAKES, COPIES = range(8)

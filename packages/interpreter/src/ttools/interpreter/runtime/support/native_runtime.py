@@ -71,7 +71,7 @@ class Note(ctypes.Structure):
         ("head", ctypes.c_void_p),
         ("kernel", ctypes.c_void_p),
         ("advice", ctypes.c_void_p),
-        ("compiled", ctypes.c_void_p),  # the whole report for a thread that is inside of LLVM
+        ("compiled", ctypes.c_void_p),  # the whole report for a thread that is running LLVM
         ("compiling_thread", ctypes.c_uint64),
         ("before", ctypes.c_void_p),  # the previous handlers: a `SignalAction` for each signal
     ]

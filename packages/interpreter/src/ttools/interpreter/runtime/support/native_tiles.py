@@ -18,7 +18,7 @@ from ttools.interpreter.native.native_module import module_beside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The number of numbers in a row of both tables, those of `Spread` and of `Bands`.
+#: The number of integers in a row of the tables of `Spread` and `Bands`.
 ROW = 6
 _NO_STEP, _SEVERAL_STEPS = -1, -2
 
