@@ -238,7 +238,7 @@ def _open_nowhere() -> TextIO:
 
 
 def drop_output(stream: TextIO | None) -> None:
-    """Discard the present and future content of a stream whose file accepts no more data.
+    """Discard the current and future content of a stream whose file accepts no more data.
 
     Otherwise Python would try to write it again at exit, and report the failure.
     """

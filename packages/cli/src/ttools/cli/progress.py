@@ -170,7 +170,7 @@ def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[Non
     """Show `state()` from time to time during the `with` block.
 
     Args:
-        state: Returns the present state; called by another thread.
+        state: Returns the current state; called by another thread.
         shared: True if the user's program runs meanwhile and may write to the same terminal.
     """
     if not is_shown():

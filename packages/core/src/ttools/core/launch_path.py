@@ -76,7 +76,7 @@ def take_over(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
     Args:
         patches: The collection that undoes the replacement.
         step: The step; nothing happens if its class does not exist.
-        make: Makes the replacement from the present method.
+        make: Makes the replacement from the current method.
     """
     if step in (METADATA, LAUNCHER):
         _have_inductor_ask(patches)

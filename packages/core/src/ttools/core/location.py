@@ -179,7 +179,7 @@ def source_lines(file: str) -> list[str]:
     """Return the lines of a file, or an empty list if it cannot be read.
 
     Lines given to `show_recorded_lines` take precedence, followed by the lines that `linecache` has
-    for this name, and then by the present content of the file.
+    for this name, and then by the current content of the file.
     """
     if file in _RECORDED_LINES:
         return _RECORDED_LINES[file]
@@ -203,7 +203,7 @@ def restrict_source_files(may_read: Callable[[str], bool]) -> None:
 
 
 def show_recorded_lines(file: str, lines: list[str]) -> None:
-    """Make excerpts of a file show the given lines instead of the file's present content.
+    """Make excerpts of a file show the given lines instead of the file's current content.
 
     Args:
         file: The name that locations use.

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-#: Makes the replacement from the present value of the attribute.
+#: Makes the replacement from the current value of the attribute.
 Make = Callable[[Any], Any]
 
 _ABSENT = object()

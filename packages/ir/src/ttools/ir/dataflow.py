@@ -112,7 +112,7 @@ class ForwardAnalysis(ABC, Generic[T]):
 
         Args:
             known: Present state; None if the value has none yet.
-            new: State that was just computed from the present states of other values.
+            new: State that was just computed from the current states of other values.
             iteration: Number of the pass over the function, counted from 0.
         """
         return new

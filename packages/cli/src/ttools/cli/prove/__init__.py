@@ -1,1 +1,1 @@
-"""`ttools prove`: shows for which sizes launches are right."""
+"""`ttools prove`: shows the sizes for which launches are correct."""

@@ -1,4 +1,4 @@
-"""`ttools prove`: at which sizes of a range all launches are right, or the least that is wrong."""
+"""`ttools prove`: the sizes for which all launches are correct, or the least that fails."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Regression:
     Attributes:
         kernel: Name of the kernel; the names of both kernels if one has replaced the other.
         before: Value in the baseline.
-        now: Value of the present compilation.
+        now: Value of the current compilation.
         beside: Descriptions of other figures that also exceed their limits.
         location: The source line that probably causes it, according to instruction counts.
     """
@@ -62,7 +62,7 @@ class Regression:
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentCosts:
-    """The present costs of a kernel.
+    """The current costs of a kernel.
 
     Attributes:
         entry: The costs as they would be stored in the baseline.
@@ -99,7 +99,7 @@ class _Pair:
 
 
 def current_costs(inspection: Inspection, costs: RunCosts | None = None) -> CurrentCosts:
-    """Return the present costs of a kernel, with those of its launches if they were counted."""
+    """Return the current costs of a kernel, with those of its launches if they were counted."""
     by_line = instructions_by_line(inspection)
     return CurrentCosts(
         entry=entry_of(inspection, costs),

@@ -20,7 +20,7 @@ _OPTIONS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A parameter or option with its earlier and its present specialisation."""
+    """A parameter or option with its earlier and its current specialisation."""
 
     name: str
     before: str

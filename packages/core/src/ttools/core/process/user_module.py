@@ -34,7 +34,7 @@ _loaded: dict[str, bytes] = {}
 
 
 class _SourceLoader(SourceFileLoader):
-    """Loads the present content of a file, without cached bytecode.
+    """Loads the current content of a file, without cached bytecode.
 
     Python uses cached bytecode if the size of the file and its modification time in seconds are
     unchanged, which can also be true for a file that was edited twice within a second.

@@ -19,7 +19,7 @@ from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 
 #: Maximum nesting of brackets. Triton writes a few dozen levels; MLIR's parser overflows its stack
-#: at some thousands.
+#: at several thousand.
 DEEPEST = 200
 #: Largest accepted file in bytes; the largest kernels have a few megabytes.
 LARGEST = 1 << 28

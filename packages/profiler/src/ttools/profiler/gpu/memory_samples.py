@@ -66,7 +66,7 @@ class StratifiedSample(Generic[S]):
                 if other is not pair[n]
             ]
             self._window *= 2
-            # The window of the present element is twice as long from now on.
+            # The window of the current element is twice as long from now on.
             self._chosen = -1
         self.kept.append(element)
         return dropped

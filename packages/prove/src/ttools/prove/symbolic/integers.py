@@ -54,10 +54,10 @@ class _Term:
     """An intermediate result.
 
     Attributes:
-        bits: Width of a signed integer that can represent the number, if the operands are right;
+        bits: Width of a signed integer that can represent the number, if the operands are correct;
             None if it is unknown.
         source: The operand of the operation, if the term is an operand.
-        assumed: True if some case is right only if the number is not negative.
+        assumed: True if some case is correct only if the number is not negative.
     """
 
     value: AnyValue

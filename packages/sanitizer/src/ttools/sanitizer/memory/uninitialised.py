@@ -188,7 +188,7 @@ class UninitialisedMemory:
                 storage.is_output = True
 
     def state(self) -> MemoryState:
-        """Return the present state, for `restore`."""
+        """Return the current state, for `restore`."""
 
         def copied(of: Bytes | None) -> Bytes | None:
             return None if of is None else of.copy()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 #: Relative tolerance by dtype: about 4 units in the last place for the 8- and 16-bit formats. The
-#: wider formats allow for products of some thousand terms. All other types must be equal.
+#: wider formats allow for products of several thousand terms. All other types must be equal.
 TOLERANCES = {
     "float64": 1e-10,
     "float32": 1e-4,

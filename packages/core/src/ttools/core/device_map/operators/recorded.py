@@ -2,7 +2,7 @@
 
 On a GPU, nothing is computed during a capture. Here, torch's meta kernels determine the sizes of
 results without computing values. The memory of the results is allocated once. Each replay computes
-with the present contents of the operands and writes to that memory. Operations that would read
+with the current contents of the operands and writes to that memory. Operations that would read
 values on the host are rejected with CUDA's error. `computed_on_cpu` returns the kernel of an
 operator, which records the operator during a capture and otherwise computes it.
 """
