@@ -154,7 +154,7 @@ def matmul(a_ptr, b_ptr, c_ptr, M, N, K, FIXED: tl.constexpr, B: tl.constexpr, B
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=mask)
 
 
-@buggy("oob_load", "b_ptr")
+@buggy("oob_load", "b_ptr", also=["local_mask"])
 def last_step_along_k(fixed: bool) -> None:
     a, b, c = torch.rand(24, 40), torch.rand(40, 20), torch.empty(24, 20)
     matmul[(2, 2)](a, b, c, 24, 20, 40, FIXED=fixed, B=16, BK=16)

@@ -14,6 +14,7 @@ from ttools.core.spec import ArgumentSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_masks import UnusedMask
+from ttools.sanitizer.causes.local_masks import LocalMask
 
 #: Regular expressions for the functions of `triton.language` and of descriptors by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
@@ -50,6 +51,7 @@ class Outside:
         table: Name of the argument from which an index was loaded, or None.
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
+        local: The mask of the access if it lacks a part of the address, or None.
     """
 
     site: ProbeSite
@@ -60,6 +62,7 @@ class Outside:
     table: str | None = None
     cause: Cause | None = None
     forgotten: UnusedMask | None = None
+    local: LocalMask | None = None
 
 
 def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
@@ -99,6 +102,8 @@ def _template(outside: Outside) -> str:
         return _DESCRIPTOR
     if (mask := outside.forgotten) is not None:
         return _FORGOTTEN.format(mask=mask.name, line=mask.location.line)
+    if outside.local is not None:
+        return outside.local.text.replace("{", "{{").replace("}", "}}")
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
     if outside.table is not None and not site.masked:

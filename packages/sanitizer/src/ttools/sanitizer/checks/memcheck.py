@@ -32,11 +32,12 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.causes.failed_access import explain
+from ttools.sanitizer.causes.failed_access import explain, scalars_of
+from ttools.sanitizer.causes.local_masks import LocalMask, local_masks, masked_accesses
 from ttools.sanitizer.causes.masks import Explained
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, wide_mask_help
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
-from ttools.sanitizer.checks.overflow import wrapped_accesses
+from ttools.sanitizer.checks.overflow import integer_parameters, wrapped_accesses
 from ttools.sanitizer.passes import descriptors
 from ttools.sanitizer.passes.rewrites import Pass
 
@@ -116,6 +117,12 @@ class Memcheck(Check):
             meaning="A mask is assigned to a variable that the kernel never reads, and a later "
             "access of the same shape and indices has no mask.",
         ),
+        "local_mask": Kind(
+            severity="note",
+            meaning="A mask compares an offset within a block with the bound of the whole tensor: "
+            "the pointer has moved by a program id or in a loop, and the mask does not include it.",
+            help="add what the mask lacks to the compared index, or subtract it from the bound",
+        ),
     }
 
     def passes(self) -> Sequence[Pass]:
@@ -140,7 +147,8 @@ class Memcheck(Check):
         """Yield findings for descriptors, shared arguments, and removed loads and masks."""
         silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
         shared = self.checked.regions.remember(Memcheck, self._shared)
-        return () if silent and not shared else self._remarks(shared)
+        local = self.local_masks
+        return () if silent and not shared and not local else self._remarks(shared, local)
 
     def _has_no_remarks(self) -> bool:
         launch = self.checked.launch
@@ -149,11 +157,14 @@ class Memcheck(Check):
     def _shared(self) -> Sequence[tuple[int, int]]:
         return tuple(shared_arguments(self.checked.launch, self.checked.regions))
 
-    def _remarks(self, shared: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    def _remarks(
+        self, shared: Sequence[tuple[int, int]], local: Sequence[LocalMask]
+    ) -> Iterator[Finding]:
         yield from self._of_descriptors()
         yield from self._of_shared_arguments(shared)
         yield from map(self._dead_load, self._dead_loads)
         yield from map(self._unused_mask, self.unused_masks)
+        yield from map(self._local_mask, local)
 
     def _of_descriptors(self) -> Iterator[Finding]:
         launch = self.checked.launch
@@ -216,6 +227,25 @@ class Memcheck(Check):
             related=(Related(message=f"this {mask.kind} has no mask", location=mask.access),),
             help=f"pass `mask={mask.name}` to the {mask.kind}, or remove the variable",
             count=0,
+        )
+
+    @property
+    def local_masks(self) -> Sequence[LocalMask]:
+        """The masks of the launch that lack a part of the address."""
+        kernel, launch = self.checked.kernel, self.checked.launch
+        accesses = kernel.fact(masked_accesses)
+        if not accesses:
+            return ()
+        raw, grid = launch.raw_parameters, tuple(map(int, launch.grid))
+        key = (LocalMask, grid, *[raw[n] for n, _ in kernel.fact(integer_parameters)])
+        return kernel.remember(
+            key, lambda: local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
+        )
+
+    def _local_mask(self, mask: LocalMask) -> Finding:
+        related = Related(message=f"the mask of this {mask.kind}", location=mask.access)
+        return self.finding(
+            "local_mask", mask.text, location=mask.location, related=(related,), count=0
         )
 
     def _dead_load(self, load: UnusedLoad) -> Finding:
@@ -374,8 +404,10 @@ class _FailedAccess:
     def _outside(self) -> Outside:
         place = position_of(self.site.location)
         unused = (mask for mask in self.check.unused_masks if position_of(mask.access) == place)
+        local = (mask for mask in self.check.local_masks if position_of(mask.access) == place)
         return Outside(
             forgotten=next(unused, None),
+            local=next(local, None),
             site=self.site,
             address=self.witness.address,
             values=self.witness.values,

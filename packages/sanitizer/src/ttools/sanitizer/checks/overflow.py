@@ -35,7 +35,7 @@ class Overflow(Check):
         """Return the pass for the operations that may wrap in this launch, usually none."""
         kernel, launch = self.checked.kernel, self.checked.launch
         raw, grid = launch.raw_parameters, (*map(int, launch.grid), 1, 1, 1)[:3]
-        integers = kernel.fact(_integers)
+        integers = kernel.fact(integer_parameters)
         key = (Overflow, grid, *[raw[n] for n, _ in integers])
         return kernel.remember(key, lambda: self._passes(raw, grid, integers))
 
@@ -81,7 +81,7 @@ def _pass_for(candidates: frozenset[overflow.Candidate]) -> Sequence[Pass]:
     )
 
 
-def _integers(module: Module) -> tuple[tuple[int, int], ...]:
+def integer_parameters(module: Module) -> tuple[tuple[int, int], ...]:
     """Return the index and the bits of each integer parameter."""
     types = enumerate(value.type for value in module.kernel.regions[0].entry.arguments)
     return tuple((n, type.width) for n, type in types if isinstance(type, IntegerType))
