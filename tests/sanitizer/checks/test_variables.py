@@ -177,3 +177,45 @@ def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> Non
     (finding,) = report.findings
     message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
     assert [related.message for related in finding.related][1:] == [message]
+
+
+@triton.jit
+def states(state_ptr, slot_ptr, y_ptr, N, B: tl.constexpr, MASKED: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, B)
+    slot = tl.load(slot_ptr + 2 * row)
+    if MASKED:
+        s = tl.load(state_ptr + slot * N + c, mask=(slot < 4) & (c < N))
+    else:
+        s = tl.load(state_ptr + slot * N + c)
+    tl.store(y_ptr + row * N + c, s)
+
+
+@triton.jit
+def gathered(state_ptr, slot_ptr, y_ptr, N: tl.constexpr, B: tl.constexpr):
+    c = tl.arange(0, B)
+    for first in range(0, 8, 4):
+        rows = first + tl.arange(0, 4)
+        slot = tl.load(slot_ptr + rows)
+        s = tl.load(state_ptr + slot[:, None] * N + c[None, :])
+        tl.store(y_ptr + rows[:, None] * N + c[None, :], s)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_negative_index_is_named_with_its_source(masked: bool) -> None:
+    slots = torch.tensor([2, 9, 0, 9, -1, 9, -1, 9])
+    with sanitize() as report:
+        states[(4,)](torch.ones(4, 16), slots, torch.ones(4, 16), 16, B=16, MASKED=masked)
+    (finding,) = report.findings
+    more = "; the mask does not reject negative indices" if masked else ""
+    assert finding.help == (
+        "`slot` is -1, loaded from `slot_ptr[4]`: a padding entry? Make the load only where "
+        f"`slot >= 0`{more}"
+    )
+
+
+def test_the_element_of_a_tile_in_a_loop() -> None:
+    slots = torch.tensor([2, 3, 0, 1, 1, 0, -2, 3])
+    with sanitize() as report:
+        gathered[(1,)](torch.ones(4, 16), slots, torch.ones(8, 16), N=16, B=16)
+    (finding,) = report.findings
+    assert (finding.help or "").startswith("`slot` is -2, loaded from `slot_ptr[6]`: a padding")

@@ -12,6 +12,8 @@ tensor, if the kernel computes them in this way.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -90,6 +92,71 @@ def scalars_of(checked: CheckedLaunch) -> dict[int, int]:
         for n, width in widths.items()
         if width and n < len(raw)
     }
+
+
+def element_loaded(
+    checked: CheckedLaunch, witness: Witness, load: SourceLocation, parameter: int
+) -> tuple[int, int] | None:
+    """Return number and value of the element that the index of a failed access was loaded from.
+
+    Args:
+        witness: A lane of the access.
+        load: Position of the load of the index.
+        parameter: Index of the parameter that it loads from.
+
+    Returns:
+        None if the address of the load is unknown, or if the kernel may change the element.
+    """
+    argument = checked.spec.argument(parameter)
+    if argument is None or argument.tensor is None or checked.is_given_device_memory:
+        return None
+    if parameter in checked.launch.kernel.variants.effects.written:
+        return None
+    for op in accesses_at(checked, witness.site.location):
+        for part in parts_of(op.address):
+            source = part.value.defining_op
+            if source is None or source.location != load or source.operand("ptr") is None:
+                continue
+            distance = _distance_loaded(checked, witness, op, part, source)
+            address = checked.launch.raw_parameters[parameter] + (distance or 0)
+            low, high = checked.regions[parameter].storage
+            size = width_of(part.value) // 8
+            if distance is None or not size or not low <= address <= high - size:
+                return None
+            value = int.from_bytes(ctypes.string_at(address, size), sys.byteorder, signed=True)
+            return distance // argument.tensor.itemsize, value
+    return None
+
+
+def _distance_loaded(
+    checked: CheckedLaunch, witness: Witness, op: Operation, part: Part, load: Operation
+) -> int | None:
+    """Return the distance in bytes of the element that one lane of an access depends on.
+
+    Args:
+        op: The access.
+        part: The part of its address that is loaded.
+        load: The operation that loads it.
+
+    Returns:
+        None if the distance is unknown, or if the lane is masked off.
+    """
+    loops, iterations = loops_around(load), witness.iterations
+    if loops != loops_around(op)[: len(loops)] or len(loops) > len(iterations):
+        return None
+    programs = np.array([checked.spec.coordinates(witness.program)], np.int64)
+    values = lane_values(checked, programs, dict(zip(loops, iterations, strict=False)))
+    distances = values.of(load.address)
+    active = np.ones(1, np.int64) if load.mask is None else values.of(load.mask)
+    if distances is None or active is None:
+        return None
+    shape = shape_of(op.address.type)
+    lane = np.unravel_index(witness.lane, shape) if shape else ()
+    own = (0, *(0 if axis is None else int(lane[axis]) for axis in part.axes))
+    each = (1, *shape_of(load.address.type))
+    return (
+        int(np.broadcast_to(distances, each)[own]) if np.broadcast_to(active, each)[own] else None
+    )
 
 
 def loops_around(op: Operation) -> list[Operation]:

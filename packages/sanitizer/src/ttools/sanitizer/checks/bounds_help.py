@@ -26,6 +26,11 @@ _LOADED_MASKED = (
     "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
     "tensor, or correct `{table}`"
 )
+_NEGATIVE_LOADED = (
+    "`{negative}` is {value}, loaded from `{source}`: a padding entry? Make the {access} only "
+    "where `{negative} >= 0`"
+)
+_NEGATIVE_MASKED = "; the mask does not reject negative indices"
 _FORGOTTEN = "pass `{mask}` (line {line}), which is never used, as the mask of this {{access}}"
 _UNBOUNDED = "the mask does not bound {}: compare it with the extent of this tensor, too"
 _SCALAR = (
@@ -49,6 +54,9 @@ class Outside:
         region: The memory that the access may touch, or None if it is unknown.
         argument: The argument through which this memory was passed.
         table: Name of the argument from which an index was loaded, or None.
+        index: Variable that the index was loaded into; empty if there is none.
+        element: Number and value of the element of `table` from which the index was loaded, or
+            None.
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
         local: The mask of the access if it lacks a part of the address, or None.
@@ -60,6 +68,8 @@ class Outside:
     region: Region | None = None
     argument: ArgumentSpec | None = None
     table: str | None = None
+    index: str = ""
+    element: tuple[int, int] | None = None
     cause: Cause | None = None
     forgotten: UnusedMask | None = None
     local: LocalMask | None = None
@@ -87,6 +97,9 @@ def bounds_help(outside: Outside) -> str:
         access=site.kind,
         index=index,
         bound="n" if index != "n" else "size",
+        negative=outside.index or "index",
+        value=_loaded(outside),
+        source=f"{outside.table}[{outside.element[0]}]" if outside.element else outside.table,
         below=f", for example with `{negative} >= 0`"
         if negative
         else ": an index is negative there",
@@ -106,9 +119,12 @@ def _template(outside: Outside) -> str:
         return outside.local.text.replace("{", "{{").replace("}", "}}")
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
+    before = region is not None and outside.address < region.storage[0]
+    if outside.table is not None and before and (_loaded(outside) or 0) < 0:
+        return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if site.masked else "")
     if outside.table is not None and not site.masked:
         return _LOADED
-    if region is not None and outside.address < region.storage[0]:
+    if before:
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
@@ -162,6 +178,14 @@ def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
         return False
     index = (outside.address - region.view[0]) // max(1, region.item)
     return 0 <= index < prod(tensor.shape) and not tensor.is_dense
+
+
+def _loaded(outside: Outside) -> int | None:
+    """Return the value of a loaded index; None if it is unknown."""
+    if outside.element is not None:
+        return outside.element[1]
+    value = dict(outside.values).get(outside.index)
+    return value if isinstance(value, int) else None
 
 
 def _negative(outside: Outside) -> str | None:

@@ -32,7 +32,7 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.causes.failed_access import explain, scalars_of
+from ttools.sanitizer.causes.failed_access import element_loaded, explain, scalars_of
 from ttools.sanitizer.causes.local_masks import LocalMask, local_masks, masked_accesses
 from ttools.sanitizer.causes.masks import Explained
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, wide_mask_help
@@ -414,8 +414,16 @@ class _FailedAccess:
             region=self.region,
             argument=self.spec.argument(self.site.parameter),
             table=self._index_table(),
+            index=(self.index.location.name or "") if self.index is not None else "",
+            element=self._element_loaded(),
             cause=self.explained.cause if self.explained is not None else None,
         )
+
+    def _element_loaded(self) -> tuple[int, int] | None:
+        if self.index is None:
+            return None
+        checked = self.check.checked
+        return element_loaded(checked, self.witness, self.index.location, self.index.parameter)
 
     def _neighbour(self) -> str:
         """Return a note that names the argument whose memory the access would have hit."""

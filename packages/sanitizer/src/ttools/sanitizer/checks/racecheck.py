@@ -32,6 +32,7 @@ from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.causes.grids import grid_notes
 from ttools.sanitizer.causes.races import causes_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -247,6 +248,8 @@ class Racecheck(Check):
                 name = f"a tensor behind {name}"
                 whose = f"that tensor of {storage[1] - storage[0]:,} bytes"
             notes = (f"element {item:,} of {whose} is touched by both",)
+        if conflict.kind != "intra_program_race":
+            notes += grid_notes(self.checked)
         help_line = self.kinds[conflict.kind].help
         if conflict.kind == "race" and one.kind == other.kind == "atomic":
             help_line = _HELP_LOCAL

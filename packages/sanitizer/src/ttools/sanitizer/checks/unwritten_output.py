@@ -29,6 +29,7 @@ from ttools.ir import Module
 from ttools.ir.dialects.traits import WRITES
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
+from ttools.sanitizer.causes.grids import grid_notes
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import read_and_written, undoing
 from ttools.sanitizer.memory.host_storages import start_of
@@ -242,7 +243,7 @@ def _reader(line: str) -> Related:
 
 def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
     spec, kernel = check.checked.spec, check.checked.kernel
-    notes = ("grid: ({}, {}, {})".format(*spec.grid),)
+    notes = ("grid: ({}, {}, {})".format(*spec.grid), *grid_notes(check.checked))
     stored = kernel.fact(stores).get(index)
     source = min(copied_from - {index}, default=index)
     if index == _BEHIND:

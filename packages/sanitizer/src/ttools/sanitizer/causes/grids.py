@@ -1,0 +1,75 @@
+"""Facts about a launch's grid that explain elements that no program, or several programs, store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from ttools.interpreter.analysis.launch_values import KernelValues
+from ttools.interpreter.analysis.linear import Linear
+from ttools.ir import Module, Operation
+from ttools.ir.dialects.integers import Integers
+from ttools.ir.dialects.traits import LOOP
+from ttools.ir.semantics import meaning
+from ttools.sanitizer.causes.failed_access import scalars_of
+from ttools.sanitizer.launch.checked import CheckedLaunch
+
+
+class _Axes(Integers[Any]):
+    def program(self, axis: int) -> int:
+        return axis
+
+
+def axes_read(module: Module) -> frozenset[int]:
+    """Return the axes of the grid whose program id a kernel reads."""
+    domain = _Axes()
+    ids = (meaning(domain, op, ()) for op in module.kernel.walk() if not op.operands)
+    return frozenset(axis for axis in ids if axis is not None)
+
+
+def grid_notes(checked: CheckedLaunch) -> tuple[str, ...]:
+    """Return sentences on axes that the kernel does not read, and on steps that are not the grid.
+
+    They explain findings, and are no defects by themselves: programs may take their work from an
+    atomic counter, for example.
+    """
+    grid, scalars = checked.spec.grid, scalars_of(checked)
+    key = (grid_notes, grid, *scalars.items())
+    return checked.kernel.remember(key, lambda: tuple(_notes(checked.kernel.module, grid, scalars)))
+
+
+def _notes(module: Module, grid: Sequence[int], scalars: Mapping[int, int]) -> Iterator[str]:
+    read = axes_read(module)
+    for axis, count in enumerate(grid):
+        if count > 1 and axis not in read:
+            yield (
+                f"the kernel does not read program_id({axis}), and the grid has {count:,} "
+                f"programs along axis {axis}"
+            )
+    values = KernelValues(module.kernel, grid, scalars)
+    for loop in module.kernel.walk():
+        if loop.has(LOOP) and loop.loop_bounds is not None:
+            yield from _of_loop(loop, values, (*grid, 1, 1))
+
+
+def _of_loop(loop: Operation, values: KernelValues, grid: Sequence[int]) -> Iterator[str]:
+    """Yield the sentence for a loop that starts at the program id and steps by another number.
+
+    A step of 1 is not reported, as in a loop over the part of a matrix above its diagonal.
+    """
+    assert loop.loop_bounds is not None
+    lower, _, step = map(values.of, loop.loop_bounds)
+    if not isinstance(lower, Linear) or not isinstance(step, Linear) or step.terms:
+        return
+    axes = [int(str(atom[1])) for atom in lower.terms if atom[0] == "program"]
+    programs = prod(grid[axis] for axis in axes)
+    is_number = len(axes) == len(lower.terms) > 0 and values.bounds.interval(lower) == (
+        0,
+        programs - 1,
+    )
+    if is_number and step.constant not in (1, programs) and loop.location is not None:
+        yield (
+            f"the loop in line {loop.location.line} steps by {step.constant:,}, and the launch has "
+            f"{programs:,} {'program' if programs == 1 else 'programs'}: step by num_programs"
+        )
