@@ -14,6 +14,7 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.passes import numeric
 from ttools.sanitizer.passes.check import places
 from ttools.sanitizer.passes.rewrites import Pass
+from ttools.sanitizer.passes.truncated_division import HELP
 
 
 class Numeric(Check):
@@ -45,6 +46,12 @@ class Numeric(Check):
             meaning="The first integer operation of a launch whose wrong result reaches memory: a "
             "sum, difference or product wraps, or a converted value does not fit the target type.",
             help="compute in a wider type, or clamp before converting",
+        ),
+        "truncated_division": Kind(
+            severity="note",
+            meaning="The first quotient or remainder of a launch with a negative operand that "
+            "differs from Python's, which is floored, and reaches memory or an address.",
+            help=HELP,
         ),
     }
 

@@ -54,6 +54,7 @@ from ttools.sanitizer.analysis.dataflow import (
     operations,
     parameter_of,
 )
+from ttools.sanitizer.passes import truncated_division
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import (
     compare_floats,
@@ -74,7 +75,11 @@ from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
 #: `lost` is an infinity by which a value was divided, so that the result is zero.
-_Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow"]
+_Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow", "truncated_division"]
+#: Kinds of integers that only operations on integers hand on.
+_INTEGRAL: tuple[_Kind, ...] = ("int_overflow", "truncated_division")
+#: Kinds whose paths are left out first if there are too many.
+_LAST: tuple[_Kind, ...] = ("lost", "truncated_division")
 _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
     "inf": "an infinity originates here and reaches memory",
@@ -155,7 +160,7 @@ def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
         # The check `overflow` handles addresses, using the arguments of the launch.
         and not (key.kind == "int_overflow" and sink.value is op.address)
     ]
-    paths.sort(key=lambda pair: pair[1].kind == "lost")  # these come last if there are too many
+    paths.sort(key=lambda pair: pair[1].kind in _LAST and _LAST.index(pair[1].kind) + 1)
     checked = tracking.affordable(
         [(sink.value, key), *_infinite_operands(tracking, key)]
         for sink, key in paths[:_MOST_CHECKS]
@@ -211,6 +216,9 @@ def _words(origin: _Origin) -> tuple[str, str]:
     """
     if origin.kind == "int_overflow":
         return f"{may_lose(origin.op)} and reaches memory", ""
+    if origin.kind == "truncated_division":
+        symbol = truncated_division.symbol(origin.op)
+        return truncated_division.MESSAGE.format(symbol), truncated_division.HELP
     cause = _NANS.get(declared(origin.op.name).invalid)
     if origin.kind != "nan" or cause is None:
         return _MESSAGES[origin.kind], ""
@@ -242,7 +250,12 @@ class _Origins(UndefinedLanes):
         # Origins have no masks, so a state that nothing changes can be reused as it is.
         handed = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
         origins = [*_origins(op, index), *_lost(op, lookup)]
-        if len(handed) == 1 and not origins and hands_on(op, handed[0]):
+        if (
+            len(handed) == 1
+            and not origins
+            and hands_on(op, handed[0])
+            and truncated_division.hands_on(op)
+        ):
             return lookup.state(handed[0])
         state: dict[Key, Hashable] = {}
         for value in handed:
@@ -250,8 +263,10 @@ class _Origins(UndefinedLanes):
             state.update(
                 (key, mark)
                 for key, mark in lookup.state(value).items()
-                if keeps or (isinstance(key, _Origin) and key.kind != "int_overflow")
+                if keeps or (isinstance(key, _Origin) and key.kind not in _INTEGRAL)
             )
+        if not truncated_division.hands_on(op):
+            state = {key: mark for key, mark in state.items() if not _is_truncated(key)}
         return state | dict.fromkeys(origins, UNMARKED)
 
     def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
@@ -278,6 +293,10 @@ class _Origins(UndefinedLanes):
         return outside(b, marked, op.operands[1])
 
 
+def _is_truncated(key: Key) -> bool:
+    return isinstance(key, _Origin) and key.kind == "truncated_division"
+
+
 def _origins(op: Operation, index: int) -> list[_Origin]:
     """Return what may originate in a result of an operation."""
     kinds: list[_Kind] = []
@@ -290,6 +309,8 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
         kinds += ["nan", "inf"]
     if may_lose(op):
         kinds.append("int_overflow")
+    if truncated_division.symbol(op):
+        kinds.append("truncated_division")
     return [_Origin(op, index, kind) for kind in kinds]
 
 
@@ -322,6 +343,8 @@ def _originates(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsi
         return _is_zero(b, op.operands[1])
     if kind == "int_overflow":
         return is_lost(b, op, stores)
+    if kind == "truncated_division":
+        return truncated_division.is_truncated(b, op)
     fresh = _is_of_kind(b, op.results[index], kind)
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
