@@ -27,7 +27,7 @@ def test_the_json_report_names_the_least_size() -> None:
     (finding,) = data["findings"]
     assert (finding["kind"], finding["sizes"]) == ("int_overflow", {"n": 2**31 + 1})
     with pytest.raises(FindingsError, match="failed at n = 2,147,483,649, the least"):
-        result.raise_for_findings()
+        result.raise_for_failures()
 
 
 @pytest.mark.parametrize("form", ["text", "sarif", "junit", "github", "html"])

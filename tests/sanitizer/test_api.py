@@ -84,7 +84,7 @@ def test_findings_survive_an_exception() -> None:
 
 def test_raising_for_findings(sanitization: Sanitization) -> None:
     with pytest.raises(FindingsError) as caught:
-        sanitization.raise_for_findings()
+        sanitization.raise_for_failures()
     assert caught.value.findings == tuple(sanitization.findings)
     assert str(caught.value) == sanitization.to("text").rstrip()
     assert "test_api.py" in str(caught.value).splitlines()[0]
@@ -94,17 +94,17 @@ def test_raising_from_a_severity_on() -> None:
     with sanitize() as report:
         run(mask=False, x=torch.arange(200.0)[:100])
     assert [finding.kind for finding in report.findings] == ["view_oob"]
-    report.raise_for_findings()
+    report.raise_for_failures()
     with pytest.raises(FindingsError, match="1 warning in 1 kernel"):
-        report.raise_for_findings("warning")
+        report.raise_for_failures("warning")
     with pytest.raises(UsageError, match="must be one of error, warning, note"):
-        report.raise_for_findings("fatal")  # type: ignore[arg-type]
+        report.raise_for_failures("fatal")  # type: ignore[arg-type]
 
 
 def test_clean_run_raises_nothing() -> None:
     with sanitize() as report:
         run(mask=True)
-    report.raise_for_findings("note")
+    report.raise_for_failures("note")
     assert repr(report) == "<Sanitization: no finding in 1 kernel, 1 launch>"
 
 
@@ -152,7 +152,7 @@ def test_suppressions_and_baseline(tmp_path: Path) -> None:
             run(mask=False)
         assert report.findings == []
         assert len(report.session.findings) == 1
-        report.raise_for_findings("note")
+        report.raise_for_failures("note")
 
 
 @pytest.mark.parametrize(

@@ -177,8 +177,8 @@ def test_usage_errors(tmp_path: Path) -> None:
         VerifyOptions(cases=0)
     with pytest.raises(UsageError, match="fail_on='info': must be error, warning, note"):
         VerifyOptions(fail_on="info")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no such option"):
-        verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", speed=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        verify(f"{FILE}:right", speed=3)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="no file with candidate"):
         verify_folder(tmp_path, lambda: Forks(1, VerifyOptions()), lambda *_: None, None)
 

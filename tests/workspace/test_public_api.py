@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import typing
 from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import triton
+import triton.language as tl
 
+from ttools.core.errors import FailuresError, UsageError
+from ttools.core.findings.findings import FindingsError
+from ttools.core.reports.result import Result
 from ttools.interpreter import device_map, interpret
 from ttools.profiler import Sweep, profile
 from ttools.prove import check_sizes
@@ -15,6 +27,203 @@ from ttools.sanitizer import sanitize
 from ttools.tuner import TuneOptions, TuningRun, tune
 from ttools.verifier import VerifyOptions, verify
 from ttools.watch import open_trace, watch
+
+CANDIDATES = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
+
+
+def public_names(member: str) -> list[str]:
+    """Return the names of the functions and classes that a package offers."""
+    return list(import_module(f"ttools.{member}").__all__)
+
+
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+@triton.jit
+def raise_at_64(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    tl.device_assert(BLOCK < 64)
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def run(n: int, claimed: int | None = None) -> None:
+    """Copy n elements, or access as many as claimed."""
+    claimed = n if claimed is None else claimed
+    copy[(triton.cdiv(claimed, 64),)](torch.ones(n), torch.empty(n), claimed, BLOCK=64)
+
+
+def run_past_the_end(n: int) -> None:
+    run(n, n + 1)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def copied(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    copy[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def shortened(x: torch.Tensor) -> torch.Tensor:
+    return x[1:]
+
+
+def inputs(n: int) -> dict[str, torch.Tensor]:
+    return {"x": torch.ones(n)}
+
+
+def interpreted(claimed: int) -> Any:
+    with interpret() as result:
+        run(64, claimed)
+    return result
+
+
+def sanitized(claimed: int) -> Any:
+    with sanitize() as result:
+        run(64, claimed)
+    return result
+
+
+def watched(claimed: int, **options: Any) -> Any:
+    with watch(["offs"], **options) as result:
+        run(64, claimed)
+    return result
+
+
+def profiled() -> Any:
+    with profile(on="cpu") as result:
+        run(64)
+    return result
+
+
+def swept(*implementations: Callable[..., Any]) -> Any:
+    named = {function.__name__: function for function in implementations}
+    return Sweep(named, inputs, [{"n": 8}], on="cpu", repeat_s=0.01).run()
+
+
+def tuned(block: int) -> Any:
+    kernel = triton.autotune([triton.Config({"BLOCK": size}) for size in (block, 2 * block)], [])
+    with TuningRun(TuneOptions(workers=0), on="cpu") as result:
+        try:
+            kernel(raise_at_64)[(1,)](torch.ones(8), torch.empty(8), 8, debug=True)
+        except Exception:  # noqa: BLE001 - no configuration runs
+            assert block >= 64
+    return result
+
+
+def verified(name: str) -> Any:
+    return verify(f"{CANDIDATES}:{name}", cases=2, shrink=1, all_sizes_seconds=0, replay="off")
+
+
+#: Results that pass and results that do not, with the number of failures.
+RESULTS: dict[str, tuple[Callable[[], Any], int | None]] = {
+    "interpret": (lambda: interpreted(64), None),
+    "interpret-failing": (lambda: interpreted(65), 2),
+    "sanitize": (lambda: sanitized(64), None),
+    "sanitize-failing": (lambda: sanitized(65), 2),
+    "watch": (lambda: watched(64, picture=True), None),
+    "watch-failing": (lambda: watched(65, picture=True), 2),
+    "watch-comparison": (lambda: watched(64, picture=True, compare="eager"), None),
+    "profile": (profiled, None),
+    "profile-analysis": (lambda: profiled().analyse(), None),
+    "sweep": (lambda: swept(reference, copied), None),
+    "sweep-failing": (lambda: swept(reference, shortened), 1),
+    "prove": (lambda: check_sizes(run, n=range(1, 1 << 20)), None),
+    "prove-failing": (lambda: check_sizes(run_past_the_end, n=range(1, 1 << 20)), 2),
+    "tune": (lambda: tuned(16), None),
+    "tune-failing": (lambda: tuned(64), 1),
+    "tune-result": (lambda: tuned(16).results[0], None),
+    "tune-result-failing": (lambda: tuned(64).results[0], 2),
+    "verify": (lambda: verified("right"), None),
+    "verify-failing": (lambda: verified("keeps_dimension"), 1),
+}
+#: Formats besides `text` and `json`; every command with a page has `html`.
+PAGES = {"sanitize", "watch", "profile", "sweep", "prove", "tune"}
+
+
+@cache
+def made(name: str) -> Any:
+    return RESULTS[name][0]()
+
+
+@pytest.mark.timeout(600)  # verifications start several processes
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_result_has_a_verdict(name: str) -> None:
+    result, failing = made(name), RESULTS[name][1]
+    assert isinstance(result, Result)
+    assert (result.passed, len(result.failures)) == (failing is None, failing or 0)
+    if failing is None:
+        result.raise_for_failures()
+        return
+    with pytest.raises(FailuresError) as raised:
+        result.raise_for_failures()
+    assert raised.value.failures == tuple(result.failures)
+    assert str(raised.value).startswith(result.to("text")[:40])
+    assert isinstance(raised.value, FindingsError) == name.startswith(("sanitize", "prove"))
+    if isinstance(raised.value, FindingsError):
+        assert raised.value.findings == raised.value.failures
+
+
+@pytest.mark.timeout(600)  # verifications start several processes
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_result_is_written_in_formats_and_displayed(name: str) -> None:
+    result = made(name)
+    assert result.to("text").strip()
+    assert json.loads(result.to("json"))["schema"].startswith("ttools.")
+    if name.partition("-")[0] in PAGES:
+        assert "</html>" in result.to("html")
+    with pytest.raises(UsageError, match=r"there is no format `pdf`; choose from .*json"):
+        result.to("pdf")
+    bundle = result._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"].strip()
+    assert bundle["text/html"] == result._repr_html_()
+
+
+def test_an_undecided_result_has_not_passed() -> None:
+    unproved = check_sizes(lambda n: run(n if torch.rand(1) < 2 else 1), n=range(1, 9))
+    assert (unproved.verdict, unproved.passed, unproved.failures) == ("not proved", False, ())
+    with pytest.raises(FailuresError, match="not proved"):
+        unproved.raise_for_failures()
+    few = Sweep({"one": reference}, inputs, [{"n": 8}], on="cpu")
+    assert not few.passed
+    with pytest.raises(FailuresError, match="0 of 1 shapes"):
+        few.raise_for_failures()
+
+
+@pytest.mark.parametrize("name", ["sanitize-failing", "prove-failing"])
+def test_former_names_warn(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match="raise_for_failures"), pytest.raises(FindingsError):
+        made(name).raise_for_findings()
+
+
+MEMBERS = ("interpreter", "sanitizer", "prove", "watch", "profiler", "tuner", "verifier")
+PUBLIC = [f"{member}.{name}" for member in MEMBERS for name in public_names(member)]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_functions_name_their_parameters(name: str) -> None:
+    """Sizes are the only keywords whose names the caller chooses."""
+    member, _, own = name.partition(".")
+    public = getattr(import_module(f"ttools.{member}"), own)
+    if not callable(public):
+        return
+    for parameter in inspect.signature(public).parameters.values():
+        chosen_by_caller = (name, parameter.name) == ("prove.check_sizes", "sizes")
+        assert parameter.kind is not parameter.VAR_KEYWORD or chosen_by_caller, parameter.name
+
+
+def test_verify_takes_every_option_with_its_default() -> None:
+    parameters = inspect.signature(verify).parameters
+    hints, option_hints = typing.get_type_hints(verify), typing.get_type_hints(VerifyOptions)
+    for option in fields(VerifyOptions):
+        assert parameters[option.name].default == option.default
+        assert hints[option.name] == option_hints[option.name]
 
 
 def entered(context: Any) -> None:
@@ -36,9 +245,11 @@ WRONG_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "sanitize-threads": lambda: sanitize(threads=0),
     "sanitize-baseline": lambda: sanitize(baseline="no/such/file"),
     "sanitize-suppressions": lambda: sanitize(suppressions="no/such/file"),
-    "sanitize-severity": lambda: sanitize().raise_for_findings("fatal"),  # type: ignore[arg-type]
+    "sanitize-severity": lambda: sanitize().raise_for_failures("fatal"),  # type: ignore[arg-type]
     "sanitize-format": lambda: sanitize().to("pdf"),
     "watch-names": lambda: watch("acc"),
+    "watch-programs": lambda: watch(programs="first"),
+    "watch-format": lambda: watch().to("html"),
     "watch-only": lambda: watch(only="kernel"),
     "watch-limit": lambda: watch(limit=0),
     "watch-compare": lambda: watch(compare="no/such/file"),
@@ -54,7 +265,7 @@ WRONG_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "check_sizes-gaps": lambda: check_sizes(print, n=range(1, 10, 2)),
     "check_sizes-seconds": lambda: check_sizes(print, seconds=-1, n=range(1, 10)),
     "check_sizes-fail_on": lambda: check_sizes(print, fail_on="fatal", n=range(1, 10)),  # type: ignore[arg-type]
-    "tune-on": lambda: tune([], key=[], on="tpu"),  # type: ignore[call-overload]
+    "tune-on": lambda: tune([], key=[], on="tpu"),  # type: ignore[arg-type]
     "tune-configs": lambda: tune([1], key=[]),
     "tune-unknown": lambda: tune([], key=[], warm=1),  # type: ignore[call-arg]
     "tune-options-effort": lambda: TuneOptions(effort="much"),  # type: ignore[arg-type]
@@ -65,7 +276,7 @@ WRONG_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "verify-function": lambda: verify(lambda x: x),
     "verify-file": lambda: verify("no_such_file.py"),
     "verify-cases": lambda: verify("no_such_file.py", cases=0),
-    "verify-unknown": lambda: verify("no_such_file.py", case=1),
+    "verify-unknown": lambda: verify("no_such_file.py", case=1),  # type: ignore[call-arg]
     "verify-options-seconds": lambda: VerifyOptions(seconds=-1),
 }
 

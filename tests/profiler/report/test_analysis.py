@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from ttools.core.compilation.stages import compile_for as original  # noqa: E402
 from ttools.core.errors import UsageError  # noqa: E402
+from ttools.core.reports.result import Result  # noqa: E402
 from ttools.profiler import Profile, ProfileAnalysis, profile  # noqa: E402
 from ttools.profiler.report import analysis as module  # noqa: E402
 from ttools.profiler.report.analysis import Progress  # noqa: E402
@@ -54,7 +55,7 @@ def test_reading_a_result_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_attributes_of_earlier_releases_name_their_replacement() -> None:
     prof = recorded()
     for name in public(prof.analyse()):
-        if name not in ("device", "target", "timed_on"):
+        if name not in ("device", "target", "timed_on", "failures") and not hasattr(Result, name):
             with pytest.raises(AttributeError, match=rf"`analyse\(\)`.*`{name}`"):
                 getattr(prof, name)
     with pytest.raises(AttributeError, match=r"`analyse\(\)` once and read `signatures`"):

@@ -97,7 +97,7 @@ def test_its_findings_are_reported() -> None:
     assert unsupported.message == "not checked: quotients are not looked at"
     assert (lonely.severity, lonely.count, lonely.help) == ("note", 2, None)
     with pytest.raises(FindingsError, match="a product is negative"):
-        report.raise_for_findings("warning")
+        report.raise_for_failures("warning")
 
 
 def test_reports_describe_its_kinds() -> None:

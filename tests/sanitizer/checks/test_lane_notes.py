@@ -40,9 +40,9 @@ def test_a_note_can_fail_a_run() -> None:
     (note,) = report.findings
     assert "always the same values" in note.message
     assert "other data" in note.notes[0]
-    report.raise_for_findings("warning")
+    report.raise_for_failures("warning")
     with pytest.raises(FindingsError):
-        report.raise_for_findings("note")
+        report.raise_for_failures("note")
 
 
 @triton.jit

@@ -34,7 +34,7 @@ def test_an_unused_load_is_a_note_even_if_out_of_bounds() -> None:
     assert (note.severity, note.check, note.count) == ("note", "memcheck", 0)
     assert "tl.load(x_ptr + BLOCK + offs)\n" in report.to("text")
     assert "times" not in report.to("text")
-    report.raise_for_findings("warning")
+    report.raise_for_failures("warning")
 
 
 def test_other_checks_do_not_report_it() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import sys
 import traceback
@@ -149,7 +148,9 @@ def show_error(error: TtoolsError) -> None:
 
 def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> None:
     """Write a report as JSON, see `write_text`; unsupported values are written as text."""
-    write_text(json.dumps(data, indent=2, default=str) + "\n", output, stream)
+    from ttools.core.json_document import json_text
+
+    write_text(json_text(data), output, stream)
 
 
 def csv_text(frame: pd.DataFrame) -> str:

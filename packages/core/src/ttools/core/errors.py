@@ -6,9 +6,10 @@ defect in the user's kernel is a finding, not an exception.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 from ttools.core.location import SourceLocation, excerpt
 
@@ -69,6 +70,18 @@ def require_names(only: object) -> None:
     """
     if isinstance(only, str):
         raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
+
+
+class FailuresError(TtoolsError):
+    """A result did not pass; the text is its report.
+
+    Attributes:
+        failures: The failures of the result; empty if it is undecided.
+    """
+
+    def __init__(self, message: str, failures: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.failures = tuple(failures)
 
 
 class StandInError(RuntimeError):

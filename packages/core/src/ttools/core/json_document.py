@@ -53,6 +53,11 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(_TOO_DEEP) from None
 
 
+def json_text(data: Any) -> str:
+    """Return a report as indented JSON with a final newline; unsupported values become text."""
+    return json.dumps(data, indent=2, default=str) + "\n"
+
+
 _TOO_DEEP = f"it nests deeper than {DEEPEST} levels"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ttools.core.device_map.map_option import emulated_gpu, read_device_map
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.errors import UsageError, require_names
-from ttools.core.reports.notebook import Part, ShowsItself, Table, Text
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Part, Table, Text
+from ttools.core.reports.result import Result
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.delayed_activation import Beginning
 from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave
 from ttools.interpreter.run.skipped_accesses import SkippedAccess
-from ttools.interpreter.run.stats import KernelStats
+from ttools.interpreter.run.stats import KernelStats, stats_as_data
 from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 
 
-class Interpretation(ContextDecorator, ShowsItself):
+class Interpretation(ContextDecorator, Result):
     """A run of the engine, as a context manager and as a decorator; `interpret` creates it.
 
     It may be entered repeatedly, even while it is active, and by several threads. Its statistics
@@ -62,9 +64,17 @@ class Interpretation(ContextDecorator, ShowsItself):
         return self._run.skipped
 
     @property
+    def failures(self) -> list[SkippedAccess]:
+        """Same as `skipped`: accesses outside tensors."""
+        return self.skipped
+
+    @property
     def notes(self) -> list[str]:
         """Notes on Triton's behaviour, such as assertions that are off without `debug`."""
         return self._run.notes
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        return {**super()._formats(), "json": lambda: json_text(stats_as_data(self.stats))}
 
     def _shown(self) -> Iterator[Part]:
         columns = ("kernel", *(f">{name}" for name in ("launches", "programs")))
@@ -199,7 +209,7 @@ def interpret(
         gpu: Name or architecture of a GPU that the device map emulates, such as `h100` or `sm_90`;
             it replaces `device_map`.
         timeout: Seconds after which a launch, or the compilation of its TTIR, is stopped and raises
-            `KernelError`; by default there is no limit.
+            `KernelError`; None or 0, the default, for no limit.
         unsafe: If True, accesses outside tensors are executed, which can corrupt the memory of the
             process. By default they are skipped, and reported once for each line of a kernel. The
             variable TTOOLS_UNSAFE changes the default.
@@ -232,7 +242,7 @@ def interpret(
         Run(
             selects=_selector(only),
             launch_options=LaunchOptions(
-                threads=threads, order=order, seed=seed, programs=programs, seconds=timeout
+                threads=threads, order=order, seed=seed, programs=programs, seconds=timeout or None
             ),
             schedule=schedule,
             first_config=first_config or engine == "eager",

@@ -80,7 +80,7 @@ def profile(
             they are left out of all figures. On the CPU the first configuration runs, without
             trials.
         timeout: On the CPU, seconds after which a launch, or its counting, is stopped and raises
-            `KernelError`; by default there is no limit.
+            `KernelError`; None or 0, the default, for no limit.
 
     Raises:
         UsageError: An argument is invalid, or `on` is `gpu` and there is no GPU.
@@ -128,9 +128,9 @@ def profile(
                 f"{wrong[0]} is an option of Proton, which times kernels on a GPU; on the CPU "
                 "every launch is timed"
             )
-        session = CpuSession(only, threads, context, repetition, line_times, dot, timeout)
+        session = CpuSession(only, threads, context, repetition, line_times, dot, timeout or None)
     else:
-        if timeout is not None:
+        if timeout:
             raise UsageError(
                 "timeout needs launches on the CPU; launches on a GPU cannot be stopped"
             )

@@ -1,6 +1,6 @@
 """Proofs that launches of Triton kernels are correct at all sizes, or the least size that fails.
 
-    ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_findings()
+    ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_failures()
 
 The public names are imported on first use. pytest loads the plugin of this package at the start of
 each test run, which must not import torch or Triton.

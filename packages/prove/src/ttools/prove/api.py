@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Severity
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
+from ttools.core.reports.result import Result
 from ttools.prove.algebra.proofs import STRETCH
 
 #: Time limit for a range in seconds. Everything that is undecided then is not proved.
@@ -19,14 +21,16 @@ _RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
 
 @dataclass(frozen=True)
-class SizesResult:
-    """The result for a range of sizes.
+class SizesResult(Result):
+    """The result for a range of sizes; it passed if it is proved.
 
     Attributes:
         report: The report that `ttools prove` writes.
     """
 
     report: Report
+
+    _frame_title: ClassVar[str] = "ttools prove"
 
     @property
     def verdict(self) -> str:
@@ -39,19 +43,48 @@ class SizesResult:
         """The defects, each with the least size at which it appears in `sizes`."""
         return self.report.findings
 
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """The defects that are severe enough to fail, see `fail_on`."""
+        return self.report.failing
+
+    @property
+    def passed(self) -> bool:
+        """True if the launches are proved to be correct for all sizes."""
+        return self.verdict == "proved" and not self.failures
+
+    def raise_for_failures(self) -> None:
+        """Raise an error unless the launches are proved to be correct for all sizes.
+
+        Raises:
+            FindingsError: Some sizes fail, or they are not proved; its text is the report.
+        """
+        if not self.passed:
+            raise FindingsError(str(self), self.failures)
+
     def raise_for_findings(self) -> None:
-        """Raise an error if some sizes fail.
+        """Raise an error if some sizes fail. Use `raise_for_failures`, which also requires a proof.
 
         Raises:
             FindingsError: Some sizes fail; its text is the report.
         """
-        if self.report.failing:
-            raise FindingsError(str(self), self.report.failing)
+        text = "raise_for_findings() is now raise_for_failures(), which also requires a proof"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        if self.failures:
+            raise FindingsError(str(self), self.failures)
 
-    def __str__(self) -> str:
+    def to(self, form: str) -> str:
+        """Return the report as `text`, `markdown`, `json`, `sarif`, `junit`, `github` or `html`.
+
+        Raises:
+            UsageError: There is no such format.
+        """
         from ttools.core.reports.registry import write_report
 
-        return write_report(self.report, "text", verbose=True).rstrip()
+        return write_report(self.report, form, verbose=True)
+
+    def __str__(self) -> str:
+        return self.to("text").rstrip()
 
 
 def check_sizes(

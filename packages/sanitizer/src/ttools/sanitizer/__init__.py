@@ -2,7 +2,7 @@
 
     with ttools.sanitizer.sanitize() as report:
         kernel[grid](...)
-    report.raise_for_findings()
+    report.raise_for_failures()
 
 The public names are imported on first use: pytest loads the plugin in this package at the start of
 each test run, and that must not import torch or Triton.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
 from pathlib import Path
@@ -16,6 +16,7 @@ from ttools.core.findings.suppressions import Source, SuppressionFile, apply, na
 from ttools.core.process.child_environment import children_call
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
+from ttools.core.reports.result import Result
 from ttools.core.reports.text import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
@@ -35,7 +36,7 @@ _joined: list[Sanitization] = []
 __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
 
-class Sanitization(ContextDecorator):
+class Sanitization(ContextDecorator, Result):
     """A sanitizer run, created by `sanitize`; can be used as a context manager and as a decorator.
 
     A run may be entered several times; it then contains the findings of all of these blocks.
@@ -45,6 +46,8 @@ class Sanitization(ContextDecorator):
     Attributes:
         session: The run itself, with all findings before suppressions are applied.
     """
+
+    _frame_title = "ttools sanitize"
 
     def __init__(
         self,
@@ -71,6 +74,20 @@ class Sanitization(ContextDecorator):
     def findings(self) -> Findings:
         """The findings so far that are not suppressed, one per defect site."""
         return Findings(self.report().findings)
+
+    @property
+    def failures(self) -> Findings:
+        """The findings so far that are errors."""
+        return Findings(self.report().failing)
+
+    @property
+    def passed(self) -> bool:
+        """True if no finding so far is an error, and every launch was checked to its end.
+
+        This is also the case if no kernel was launched, see `launches`.
+        """
+        report = self.report()
+        return not (report.failing or report.unfinished)
 
     @property
     def launches(self) -> list[TallyEntry]:
@@ -128,18 +145,27 @@ class Sanitization(ContextDecorator):
         """
         return write_report(self.report(), form, verbose)
 
-    def raise_for_findings(self, severity: Severity = "error") -> None:
-        """Raise an error if there are findings of at least this severity.
+    def raise_for_failures(self, severity: Severity = "error") -> None:
+        """Raise an error if there are findings of at least this severity, or unchecked launches.
+
+        Args:
+            severity: Lowest severity that counts as a failure.
 
         Raises:
-            FindingsError: There are such findings; the message is the report of all findings.
+            FindingsError: There are such findings, or a launch was not checked to its end; the
+                message is the report of all findings.
         """
         if severity not in SEVERITIES:
             raise UsageError(f"severity={severity!r}: must be one of {', '.join(SEVERITIES)}")
-        report = self.report()
-        severe = [f for f in report.findings if at_least(f.severity, severity)]
-        if severe:
-            raise FindingsError(write_report(report, "text").rstrip(), severe)
+        report = self.report(fail_on=severity)
+        if report.failing or report.unfinished:
+            raise FindingsError(write_report(report, "text").rstrip(), report.failing)
+
+    def raise_for_findings(self, severity: Severity = "error") -> None:
+        """Former name of `raise_for_failures`."""
+        text = "raise_for_findings() is now called raise_for_failures()"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        self.raise_for_failures(severity)
 
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
@@ -190,17 +216,6 @@ class Sanitization(ContextDecorator):
     def __repr__(self) -> str:
         return f"<Sanitization: {summary(self.report())}>"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": self.to("text").rstrip(), "text/html": self._repr_html_()}
-
-    def _repr_html_(self) -> str:
-        """Return the HTML report in a frame, so that a notebook does not share its styles."""
-        page = html.escape(self.to("html"), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" title="ttools sanitize" width="100%" height="600"'
-            ' style="border:0" sandbox="allow-scripts"></iframe>'
-        )
-
 
 def sanitize(
     *,
@@ -222,7 +237,7 @@ def sanitize(
     """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
     Out-of-bounds accesses are skipped, so the process does not crash and outputs are computed. No
-    finding raises an exception; see `Sanitization.raise_for_findings`.
+    finding raises an exception; see `Sanitization.raise_for_failures`.
 
     Args:
         checks: Names of checks, as a list or comma-separated; `default` and `all` are sets of them.
@@ -260,7 +275,7 @@ def sanitize(
     Examples:
         >>> with sanitize() as report:
         ...     softmax(x)
-        >>> report.raise_for_findings()
+        >>> report.raise_for_failures()
     """
     if view_bounds not in (None, "error", "warning", "off"):
         raise UsageError(f"view_bounds={view_bounds!r}: must be one of error, warning, off")

@@ -145,8 +145,7 @@ def tune(
     store: Path | str | None = None,
     lock: Path | str | None = None,
     locked: bool = False,
-    on: Literal["cpu", "gpu"] | None = None,
-    **unknown: Any,
+    on: Literal["auto", "cpu", "gpu"] | None = None,
 ) -> Callable[[Any], Any]:
     """Decorate a kernel like `triton.autotune`; its configurations are verified and stored.
 
@@ -174,18 +173,15 @@ def tune(
         store: File of all trials; None stands for a file in the user's cache.
         lock: File of winners, which is written after each tuning, or read if `locked`.
         locked: If True, every winner comes from the lock file, and nothing is measured.
-        on: Kind of device for the measurements; None stands for the GPU if there is one.
-        unknown: Rejected; collects misspelled arguments for the error message.
+        on: Kind of device for the measurements; `auto` or None is the GPU if there is one.
 
     Raises:
-        UsageError: An argument is unknown or invalid.
+        UsageError: An argument is invalid.
     """
-    if unknown:
-        raise UsageError(f"tune() has no argument `{min(unknown)}`")
     timing = Timing(warmup=warmup, rep=rep, do_bench=do_bench)
     wanted = options or TuneOptions()
-    if on not in (None, "cpu", "gpu"):
-        raise UsageError(f"on={on!r}: must be cpu or gpu")
+    if on not in (None, "auto", "cpu", "gpu"):
+        raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if not isinstance(wanted, TuneOptions):
         raise UsageError(f"options must be TuneOptions, not a {type(options).__name__}")
     wanted = replace(wanted, checks=replace(wanted.checks, timed_by=name_of(do_bench)))

@@ -17,8 +17,9 @@ from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError, require_names
 from ttools.core.gpus.devices import Device, one_gpu, read_device
-from ttools.core.reports.notebook import Part, ShowsItself, Text
+from ttools.core.reports.notebook import Part, Text
 from ttools.core.reports.report import config_text
+from ttools.core.reports.result import Result
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
@@ -61,7 +62,7 @@ _MOSTLY = 0.75
 _SENT = 10_000
 
 
-class TuningRun(ShowsItself):
+class TuningRun(Result):
     """Tunes autotuned kernels while active, and launches them in their winning configuration.
 
     Args:
@@ -72,7 +73,7 @@ class TuningRun(ShowsItself):
         gpu: A GPU, by name, architecture or description, to predict times for; it need not be
             present.
         device: Former name of `gpu`.
-        on: Kind of device that takes the times. None stands for the GPU if there is one and `gpu`
+        on: Kind of device that takes the times. `auto` or None is the GPU if there is one and `gpu`
             is not given, else the CPU.
         only: Names of the kernels to run and tune; None for all.
         threads: Number of threads that run the programs of a launch.
@@ -108,7 +109,7 @@ class TuningRun(ShowsItself):
         device: str | Device | None = None,
         only: Sequence[str] | None = None,
         threads: int | None = None,
-        on: Literal["cpu", "gpu"] | None = None,
+        on: Literal["auto", "cpu", "gpu"] | None = None,
         measures: Callable[[], WorkerPool] | None = None,
         announce: Callable[[str], None] = lambda text: None,
         servers: Mapping[str, ForkServer] = MappingProxyType({}),
@@ -196,6 +197,23 @@ class TuningRun(ShowsItself):
     def unknown_scratch(self) -> list[str]:
         """The names of scratch arguments that no tuned kernel has."""
         return [n for n in self._options.checks.scratch if n not in self._parameters]
+
+    @property
+    def failures(self) -> list[TuningResult]:
+        """The results without a winner, of which no configuration can win."""
+        return [result for result in self.results if result.failures]
+
+    @property
+    def passed(self) -> bool:
+        """True if every problem has a winner, also if no autotuned kernel was launched."""
+        return all(result.passed for result in self.results)
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        from ttools.tuner.report.formats import formats_of
+
+        notes = [note for result in self.results for note in result.notes] + self.notes
+        entries = [result.entry() for result in self.results]
+        return {**super()._formats(), **formats_of(entries, notes)}
 
     def _shown(self) -> Iterator[Part]:
         for result in self.results:
@@ -519,13 +537,13 @@ def _make_launching_ready() -> None:
         triton_versions.load_compiler()
 
 
-def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) -> bool:
-    if on not in (None, "cpu", "gpu"):
-        raise UsageError(f"on={on!r}: must be cpu or gpu")
+def _is_on_gpu(on: Literal["auto", "cpu", "gpu"] | None, device: str | Device | None) -> bool:
+    if on not in (None, "auto", "cpu", "gpu"):
+        raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if on == "gpu" and device is not None:
         raise UsageError(
             "--on gpu measures times here; --gpu predicts them for a GPU that is not here"
         )
     if on == "gpu" and not gpu_usable():
         raise UsageError("there is no GPU that could time")
-    return device is None and (on == "gpu" or (on is None and gpu_usable()))
+    return device is None and (on == "gpu" or (on != "cpu" and gpu_usable()))

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.core.reports.notebook import Part, ShowsItself
+from ttools.core.reports.notebook import Part
+from ttools.core.reports.result import Result
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial
@@ -29,8 +30,8 @@ AnyBench = Bench | RemoteBench
 
 
 @dataclass(kw_only=True)
-class TuningResult(ShowsItself):
-    """The results of a problem, which are filled in while it is tuned.
+class TuningResult(Result):
+    """The results of a problem, which are filled in while it is tuned; it passed with a winner.
 
     Attributes:
         problem: The kernel, key and device.
@@ -60,6 +61,21 @@ class TuningResult(ShowsItself):
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
     present: str | None = None
+
+    @property
+    def failures(self) -> list[Trial]:
+        """All trials if none of them can win, with reasons; otherwise nothing."""
+        return [] if self.winner else list(self.trials.values())
+
+    @property
+    def passed(self) -> bool:
+        """True if there is a winner."""
+        return self.winner is not None
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        from ttools.tuner.report.formats import formats_of
+
+        return {**super()._formats(), **formats_of([self.entry()], self.notes)}
 
     def _shown(self) -> Iterator[Part]:
         from ttools.tuner.report.notebook import shown_tuning

@@ -3,7 +3,7 @@
     result = ttools.verifier.verify(
         "kernel.py:candidate", "kernel.py:reference", "kernel.py:inputs"
     )
-    assert result.verdict == "pass", result.failures
+    result.raise_for_failures()
 
 The public names are imported on first use, because this package contains a pytest plugin, and test
 runs that do not use the plugin must not import the verifier.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.location import shown_path
+from ttools.core.findings.findings import Severity
+from ttools.core.location import shown_line, shown_path
 from ttools.core.process.channel import WorkerGoneError
 from ttools.core.process.user_module import require_file, split_word
 from ttools.core.process.worker import Limits, spawn_worker
@@ -26,7 +27,20 @@ def verify(
     inputs: str | Callable[..., Any] | None = None,
     *,
     write_tests: str | Path | None = None,
-    **options: Any,
+    cases: int | None = None,
+    seed: int = 0,
+    seconds: float | None = None,
+    launch_seconds: float = VerifyOptions.launch_seconds,
+    answer_seconds: float = VerifyOptions.answer_seconds,
+    memory: int = VerifyOptions.memory,
+    cpu_seconds: int = VerifyOptions.cpu_seconds,
+    network: bool = False,
+    shrink: int = VerifyOptions.shrink,
+    all_sizes_seconds: float | None = None,
+    replay: Literal["on", "off", "required"] = "on",
+    replay_seed: int | None = None,
+    on: Literal["cpu", "gpu"] = "cpu",
+    fail_on: Severity = "error",
 ) -> Verification:
     """Verify a candidate against its reference; each runs in a separate process.
 
@@ -39,23 +53,48 @@ def verify(
             `inputs` in the file of the candidate. Its domain is in `DOMAIN` of its module or in its
             annotations.
         write_tests: Folder for test files, one for each failure.
-        options: Fields of `VerifyOptions` by name.
+        cases: Maximum number of cases, see `VerifyOptions`, which describes all of the following.
+        seed: Seed of inputs and random sizes.
+        seconds: Time after which no new case is begun; by default there is no limit.
+        launch_seconds: Time limit of a launch in seconds.
+        answer_seconds: Time limit of a call in seconds.
+        memory: Bytes that each process may allocate after its start.
+        cpu_seconds: Limit of the CPU time of each process of the candidate, in seconds.
+        network: If True, the candidate keeps the network of the system.
+        shrink: Maximum number of attempts to reduce the inputs of a failure, for each class.
+        all_sizes_seconds: Time limit of the check of accesses for all sizes; 0 to skip it.
+        replay: Whether calls are repeated in a process without the candidate.
+        replay_seed: Seed of the inputs of replays; by default it is drawn from the system.
+        on: If `gpu`, the candidate also runs on the GPU.
+        fail_on: Lowest severity of findings of the checks that are failures.
 
     Returns:
         The verdict and the failures.
 
     Raises:
-        UsageError: A function is not in a file, cannot be loaded, or has no domain.
+        UsageError: A function is not in a file, cannot be loaded, or has no domain, or an option is
+            invalid.
         TtoolsError: The process that compares has failed.
 
     Examples:
-        >>> verify(softmax, torch_softmax, inputs).verdict
-        'pass'
+        >>> verify(softmax, torch_softmax, inputs).raise_for_failures()
     """
-    try:
-        settings = VerifyOptions(**options)
-    except TypeError as error:
-        raise UsageError(f"verify() has no such option: {error}") from None
+    settings = VerifyOptions(
+        cases=cases,
+        seed=seed,
+        seconds=seconds,
+        launch_seconds=launch_seconds,
+        answer_seconds=answer_seconds,
+        memory=memory,
+        cpu_seconds=cpu_seconds,
+        network=network,
+        shrink=shrink,
+        all_sizes_seconds=all_sizes_seconds,
+        replay=replay,
+        replay_seed=replay_seed,
+        on=on,
+        fail_on=fail_on,
+    )
     words = subject_of(candidate, reference, inputs)
     folder = None if write_tests is None else str(Path(write_tests).absolute())
     request = {"subject": words, "options": asdict(settings), "write_tests": folder}
@@ -69,7 +108,7 @@ def verify(
         worker.end()
     if "usage" in answer:
         raise UsageError(answer["usage"])
-    return Verification.of_dict(answer)
+    return replace(Verification.of_dict(answer), candidate=shown_line(words["candidate"]))
 
 
 def subject_of(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Code, Part
+from ttools.core.reports.result import Result
 
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -98,8 +103,8 @@ class Replay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verification:
-    """The result of a run.
+class Verification(Result):
+    """The result of a run; it passed if the verdict is `pass`.
 
     Attributes:
         verdict: `pass` if every case was correct, `fail` if there are failures, and `inconclusive`
@@ -112,6 +117,7 @@ class Verification:
         replay: Summary of the verification by replay; a pass that was not verified in this way is
             weaker.
         seconds: Duration of the run in seconds.
+        candidate: The candidate as `FILE.py:NAME`, for reports.
     """
 
     verdict: Verdict
@@ -122,6 +128,23 @@ class Verification:
     notes: tuple[str, ...] = ()
     replay: Replay = Replay()
     seconds: float = 0.0
+    candidate: str = "the candidate"
+
+    @property
+    def passed(self) -> bool:
+        """True if every case was right; False if there are failures or no verdict."""
+        return self.verdict == "pass"
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        from ttools.verifier.report.text import text_of
+
+        return {
+            "text": lambda: text_of(self, self.candidate),
+            "json": lambda: json_text(self.as_dict()),
+        }
+
+    def _shown(self) -> Iterator[Part]:
+        yield Code(self.to("text").rstrip())
 
     @property
     def not_judged(self) -> tuple[str, ...]:

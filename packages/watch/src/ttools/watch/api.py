@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
-from ttools.core.reports.notebook import Part, ShowsItself, Text
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Part, Text
+from ttools.core.reports.result import Result
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, KernelStats, interpret
+from ttools.interpreter.run.skipped_accesses import SkippedAccess
 from ttools.interpreter.runtime import selection
 from ttools.watch.picture.picture import Picture
-from ttools.watch.report import summary
-from ttools.watch.report.comparison import Comparison
+from ttools.watch.report import comparison, summary
+from ttools.watch.report.comparison import Comparison, Difference
 from ttools.watch.trace.recording import Recording
 from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
 
 __all__ = ["WatchedRun", "watch"]
 
 
-class WatchedRun(ContextDecorator, ShowsItself):
+class WatchedRun(ContextDecorator, Result):
     """A run that records values, as a context manager and as a decorator; created by `watch`.
 
     It may be entered several times, and then records the values of all of these runs.
@@ -62,6 +65,16 @@ class WatchedRun(ContextDecorator, ShowsItself):
         """
         return self._values.comparison
 
+    @property
+    def failures(self) -> list[SkippedAccess | Difference]:
+        """Accesses outside of tensors that were skipped, and the first difference, if any.
+
+        Raises:
+            UsageError: The runs that were to be compared have nothing in common.
+        """
+        first = self.comparison.first if self._values.compares else None
+        return [*self._interpretation.skipped, *([] if first is None else [first])]
+
     def picture(self, target: str = "") -> Picture:
         """Return a page with the values, loads and stores so far, which notebooks display.
 
@@ -92,8 +105,17 @@ class WatchedRun(ContextDecorator, ShowsItself):
         drawn = self._values.accesses is not None and bool(self._values.accesses.launches)
         return self.picture()._repr_html_() if drawn else super()._repr_html_()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {**super()._repr_mimebundle_(), "text/html": self._repr_html_()}
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        return {
+            **super()._formats(),
+            "json": lambda: json_text(self._as_data()),
+            "html": lambda: self.picture().html(),
+        }
+
+    def _as_data(self) -> dict[str, Any]:
+        if self._values.compares:
+            return comparison.as_data(self.comparison)
+        return summary.as_data(self.recording)
 
     def __enter__(self) -> WatchedRun:
         self._interpretation.__enter__()

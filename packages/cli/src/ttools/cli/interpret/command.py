@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -45,18 +44,6 @@ if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
     from ttools.interpreter.run.stats import KernelStats
     from ttools.watch.api import WatchedRun
-
-
-SCHEMA = "ttools.interpret/1"
-
-
-def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[str, Any]:
-    """Return the report as data; the script's status is separate from the kernels."""
-    return {
-        "schema": SCHEMA,
-        "script": {"target": target, "exit_code": exit_code},
-        "kernels": [asdict(cost) for cost in costs],
-    }
 
 
 def as_table(costs: Sequence[KernelStats]) -> Table:
@@ -98,8 +85,10 @@ def report_statistics(
         exit_code: Exit status of the program.
     """
     if form == "json":
-        stream = None if on_stdout else sys.stderr
-        write_json(as_json(costs, target, exit_code), output, stream)
+        from ttools.interpreter.run.stats import stats_as_data
+
+        script = {"target": target, "exit_code": exit_code}
+        write_json(stats_as_data(costs, script), output, None if on_stdout else sys.stderr)
     else:
         write_tables([as_table(costs)], output, stdout() if on_stdout else stderr())
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +13,14 @@ from rich.tree import Tree
 from ttools.cli.console import csv_text, new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
+from ttools.core.json_document import json_text
 from ttools.core.location import shown_path
 from ttools.core.reports.numbers import amount, number, percent, seconds
 from ttools.core.reports.report import counted
-from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen, finite
+from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen
 
 if TYPE_CHECKING:
     from ttools.profiler import ProfileAnalysis
-    from ttools.profiler.report.advice import Hint
     from ttools.profiler.report.call_tree import Node
 
 _KERNELS = chosen(
@@ -67,68 +65,22 @@ def write(
     makers: dict[str, Callable[[], str]] = {
         "json": lambda: _json(profiled, target, status),
         "csv": lambda: csv_text(profiled.lines if lines else profiled.frame),
-        "chrome": lambda: _chrome(profiled),
+        "chrome": lambda: profiled.to("chrome"),
         "html": lambda: _page(profiled, target),
     }
     write_text(makers[form](), output)
 
 
-def _chrome(profiled: ProfileAnalysis) -> str:
-    from ttools.profiler.report.chrome import chrome_trace
+def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
+    from ttools.profiler.report.json import as_data
 
-    return json.dumps(chrome_trace(profiled.samples)) + "\n"
+    return json_text(as_data(profiled, {"target": target, "exit_code": status}))
 
 
 def _page(profiled: ProfileAnalysis, target: str) -> str:
     from ttools.profiler.report.html import write_page
 
     return write_page(profiled, target=target)
-
-
-def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
-    """Return the profile as JSON of the schema `ttools.profile/1`."""
-    seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
-    data = {
-        "schema": "ttools.profile/1",
-        "script": {"target": target, "exit_code": status},
-        "timed_on": profiled.timed_on.removeprefix("the "),
-        "device": asdict(profiled.device) if profiled.device else None,
-        "target": profiled.target.name if profiled.target else None,
-        "kernels": [
-            {
-                **finite(row),
-                "seconds": seconds_of.get((row["kernel"], row["config"]), []),
-                "scopes": scopes_of.get((row["kernel"], row["config"]), []),
-            }
-            for row in profiled.frame.to_dict("records")
-        ],
-        "lines": finite(profiled.lines.to_dict("records")),
-        "tree": profiled.tree.as_dict(),
-        "forms": finite(profiled.signatures.to_dict("records")),
-        "accesses": finite(profiled.accesses.to_dict("records")),
-        "advice": [_hint(hint) for hint in profiled.advice],
-        "compiled": [inspection.as_dict() for inspection in profiled.inspections],
-        "trials": asdict(profiled.trials),
-        "notes": dict(profiled.notes),
-        "unseen": profiled.unseen,
-    }
-    return json.dumps(data, indent=2, default=str) + "\n"
-
-
-def _by_scope(profiled: ProfileAnalysis) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the times of each kernel's launches by scope."""
-    by_kernel: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for (scope, kernel, config), taken in profiled.seconds_by_scope.items():
-        by_kernel.setdefault((kernel, config), []).append({"scope": list(scope), "seconds": taken})
-    return by_kernel
-
-
-def _hint(hint: Hint) -> dict[str, Any]:
-    location = hint.location
-    return {
-        **vars(hint),
-        "location": {"file": location.file, "line": location.line} if location else None,
-    }
 
 
 def _tables(profiled: ProfileAnalysis, lines: bool, tree: bool) -> Iterator[Table | Tree]:

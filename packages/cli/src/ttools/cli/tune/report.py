@@ -6,9 +6,8 @@ numbers.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,19 +217,9 @@ def write_as_json(
     importance: bool = False,
 ) -> None:
     """Write schema `ttools.tune/1`: times in seconds."""
-    data: dict[str, Any] = {
-        "schema": "ttools.tune/1",
-        "script": script,
-        "problems": [_plain(entry) for entry in entries],
-        "notes": list(notes),
-    }
-    for row, entry in zip(data["problems"], entries, strict=True):
-        if run is not None:
-            row |= run[str(entry.problem)]
-        if importance:
-            parameter_importance = _importances(entry)
-            row["importance"] = parameter_importance and asdict(parameter_importance)
-    write_json(data, output)
+    from ttools.tuner.report.json import as_data
+
+    write_json(as_data(entries, script=script, run=run, notes=notes, importance=importance), output)
 
 
 def write_as_csv(
@@ -378,51 +367,3 @@ def _gain(entry: TuningEntry, other: Trial, gain: float, which: str) -> str:
     if is_tied(entry, other):
         return f"tied with the {which} configuration"
     return f"{gain:.2f} times as fast as the {which} configuration"
-
-
-def _plain(entry: TuningEntry) -> dict[str, Any]:
-    from ttools.tuner.store.ranking import gain_over_first, gain_over_present, is_tied, reason
-
-    problem, where = entry.problem, entry.location
-    winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
-    return {
-        "kernel": problem.kernel,
-        "location": where and {"file": where[0], "line": where[1]},
-        "key": problem.key_values,
-        "device": problem.device,
-        "versions": problem.versions,
-        "source": problem.source,
-        "complete": entry.complete,
-        "winner": winner,
-        "reason": reason(entry),
-        "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
-        "gain_over_first": gain_over_first(entry),
-        "present": json.loads(entry.present) if entry.present else None,
-        "gain_over_present": gain_over_present(entry),
-        "trials": [_trial(entry, trial) for trial in entry.trials],
-    }
-
-
-def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
-    from ttools.tuner.store.ranking import compared_with_winner, estimate, is_tied
-
-    ratio, own = compared_with_winner(entry, trial), trial.projection
-    return {
-        "config": dict(trial.values),
-        "status": trial.status,
-        "reason": trial.reason,
-        "estimate": estimate(entry, trial),
-        "seconds": trial.seconds,
-        "interval": trial.interval,
-        "samples": list(trial.samples),
-        "final_samples": entry.final.get(trial.key, []),
-        "predicted": trial.predicted,
-        "predicted_interval": [own["low"], own["high"]] if own else None,
-        "less_certain": own["outside"] if own else [],
-        "tied": is_tied(entry, trial),
-        "ratio_interval": [ratio.low, ratio.high] if ratio and ratio.low is not None else None,
-        "resources": trial.resources,
-        "checks": trial.checks,
-        "conditions": trial.conditions,
-        "same_as": json.loads(trial.same_as) if trial.same_as else None,
-    }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import FailuresError
 from ttools.core.findings.causes import Cause
 from ttools.core.location import SourceLocation
 from ttools.core.reports.notebook import ShowsItself
@@ -221,13 +221,13 @@ class TallyEntry:
         return self.count - len(self.unfinished)
 
 
-class FindingsError(TtoolsError):
-    """A sanitizer run that must fail on findings has some; the text is the report.
+class FindingsError(FailuresError):
+    """A result with findings did not pass; the text is the report.
 
     Attributes:
-        findings: Findings that are severe enough to fail.
+        findings: Findings that are severe enough to fail, which are also its `failures`.
     """
 
     def __init__(self, message: str, findings: Sequence[Finding]) -> None:
-        super().__init__(message)
+        super().__init__(message, findings)
         self.findings = tuple(findings)

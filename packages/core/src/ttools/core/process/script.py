@@ -21,8 +21,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Literal
 
-from ttools.core.errors import KernelError, TtoolsError, UsageError
-from ttools.core.findings.findings import FindingsError
+from ttools.core.errors import FailuresError, KernelError, TtoolsError, UsageError
 from ttools.core.ownership import is_program_frame, owner_of_frame
 from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.launch_frames import hide_launch_frames
@@ -89,7 +88,7 @@ def run_target(
 
     Raises:
         UsageError: There is no such file or module.
-        TtoolsError: The script raised it. `KernelError` and `FindingsError` count as ordinary
+        TtoolsError: The script raised it. `KernelError` and `FailuresError` count as ordinary
             failures of the script instead.
     """
     saved_path, saved_argv = list(sys.path), sys.argv
@@ -260,7 +259,7 @@ def _execute(
         code = 0
     except SystemExit as error:
         code = _exit_code(error.code)
-    except (KernelError, FindingsError) as error:
+    except (KernelError, FailuresError) as error:
         code = _report(error)
     except TtoolsError as error:
         if location := user_location(error):

@@ -79,14 +79,37 @@ class ShowsItself:
         return [Code(repr(self))] if reporter is None else reporter(self)
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(_html, self._shown()))
+        return parts_as_html(self._shown())
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
         parts = list(self._shown())
-        text = "\n\n".join("\n".join(_lines(part)) for part in parts)
-        return {"text/plain": text, "text/html": "\n".join(map(_html, parts))}
+        return {"text/plain": parts_as_text(parts), "text/html": parts_as_html(parts)}
+
+
+def parts_as_text(parts: Iterable[Part]) -> str:
+    """Return parts as text, separated by empty lines."""
+    return "\n\n".join("\n".join(_lines(part)) for part in parts)
+
+
+def parts_as_html(parts: Iterable[Part]) -> str:
+    """Return parts as markup."""
+    return "\n".join(map(_html, parts))
+
+
+def framed(page: str, title: str, height: int = 600) -> str:
+    """Return a frame with an HTML page, so that a notebook does not share the page's styles.
+
+    Args:
+        page: The document.
+        title: Title of the frame for screen readers.
+        height: Height in pixels.
+    """
+    return (
+        f'<iframe sandbox="allow-scripts" title="{title}" width="100%" height="{height}"'
+        f' style="border:0" srcdoc="{html.escape(page, quote=True)}"></iframe>'
+    )
 
 
 def place_cells(file: str, line: int) -> tuple[str, str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SCHEMA = "ttools.interpret/1"
 
 
 @dataclass
@@ -26,6 +29,18 @@ class KernelStats:
     compile_s: float = 0.0
     run_s: float = 0.0
     cache_hits: int = 0
+
+
+def stats_as_data(
+    kernels: Sequence[KernelStats], script: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the figures of a run as data for JSON, schema `ttools.interpret/1`.
+
+    Args:
+        kernels: Figures of each kernel.
+        script: Name and exit status of the program; None if there is no program.
+    """
+    return {"schema": SCHEMA, "script": script, "kernels": [asdict(kernel) for kernel in kernels]}
 
 
 class Statistics:

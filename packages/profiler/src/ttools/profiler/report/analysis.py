@@ -6,6 +6,7 @@ projections, accesses and advice. Its result is complete: reading its attributes
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,8 +21,10 @@ from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
-from ttools.core.reports.notebook import Part, ShowsItself, Table, Text, place_cells
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Part, Table, Text, place_cells
 from ttools.core.reports.report import config_text
+from ttools.core.reports.result import Result
 from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
 from ttools.profiler.gpu_time.projection import is_projected, project, refusal
 from ttools.profiler.metrics import (
@@ -89,8 +92,10 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileAnalysis(ShowsItself):
+class ProfileAnalysis(Result):
     """Figures of a profiled run, made by `Profile.analyse`.
+
+    A profile always passes, since it decides nothing.
 
     The columns of the frames are described in `ttools.profiler.metrics`.
 
@@ -134,6 +139,11 @@ class ProfileAnalysis(ShowsItself):
     unseen: str = ""
 
     @property
+    def failures(self) -> tuple[()]:
+        """Return nothing, since a profile decides nothing."""
+        return ()
+
+    @property
     def launches(self) -> int:
         """Return the number of kernel launches."""
         return sum(sample.launches for sample in self.samples if sample.kind == "kernel")
@@ -161,6 +171,18 @@ class ProfileAnalysis(ShowsItself):
     def graphframe(self) -> Any:
         """Return the tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
         return graph_frame(self.tree)
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        from ttools.profiler.report.chrome import chrome_trace
+        from ttools.profiler.report.html import write_page
+        from ttools.profiler.report.json import as_data
+
+        return {
+            **super()._formats(),
+            "json": lambda: json_text(as_data(self)),
+            "html": lambda: write_page(self),
+            "chrome": lambda: json.dumps(chrome_trace(self.samples)) + "\n",
+        }
 
     def _shown(self) -> Iterator[Part]:
         return _parts(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from contextlib import ContextDecorator, ExitStack
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,8 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.lock import RunCosts
 from ttools.core.gpus.devices import Device, one_gpu, read_gpu
 from ttools.core.gpus.targets import Target
+from ttools.core.reports.notebook import Code, Part, parts_as_html, parts_as_text
+from ttools.core.reports.result import Result
 from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysis, analyse
 from ttools.profiler.report.baseline import costs_of
 from ttools.profiler.run.session import Session
@@ -18,10 +21,10 @@ from ttools.profiler.run.session import Session
 _FORMER = {"forms": "signatures", "judge": "", "judged": "", "counted": ""}
 
 
-class Profile(ContextDecorator):
+class Profile(ContextDecorator, Result):
     """A profiled run, as a context manager or decorator; `profile` creates it.
 
-    It records launches while it is active. `analyse` returns their figures.
+    It records launches while it is active. `analyse` returns their figures, and `to` their report.
 
     Attributes:
         device: The default device of `analyse`, whose roofline bounds launches; None for none.
@@ -80,6 +83,29 @@ class Profile(ContextDecorator):
             )
             self._last = made_of, result
         return self._last[1]
+
+    @property
+    def failures(self) -> tuple[()]:
+        """Return nothing, since a profile decides nothing."""
+        return ()
+
+    def to(self, form: str) -> str:
+        """Return the report of `analyse()` as `text`, `json`, `html` or `chrome`.
+
+        Raises:
+            UsageError: There is no such format.
+        """
+        return self.analyse().to(form)
+
+    def _shown(self) -> Iterable[Part]:
+        """Return the latest result of `analyse`; displaying a profile starts no analysis."""
+        return [Code(repr(self))] if self._last is None else self._last[1]._shown()
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        parts = list(self._shown())
+        return {"text/plain": parts_as_text(parts), "text/html": parts_as_html(parts)}
 
     @property
     def seen(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ttools.core.reports.notebook import Table
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import render_page
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
@@ -46,7 +47,24 @@ def write_page(sweep: Sweep, title: str) -> str:
     )
 
 
-def _row(row: Measurement, sweep: Sweep) -> dict[str, object]:
+def sweep_table(sweep: Sweep) -> Table:
+    """Return the measurements so far as a table for notebooks."""
+    measured = f"{sweep.done:,} of {sweep.total:,} shapes"
+    title = f"Times{sweep.of_pass} on {sweep.timed_on}, {measured}; baseline {sweep.baseline}"
+    numbers = (">median", "95% interval", ">speed-up", ">error", ">GB/s", ">Tflop/s")
+    columns = (*sweep.varying, "implementation", *numbers, "failure")
+    cells = [_row(row, sweep) for row in sweep.rows]
+    return Table(
+        title,
+        columns,
+        [
+            (*c["shape"], c["implementation"], *c["numbers"], c["tflops"], c["failure"])
+            for c in cells
+        ],
+    )
+
+
+def _row(row: Measurement, sweep: Sweep) -> dict[str, Any]:
     values = row.as_dict()
     time = row.time
     return {

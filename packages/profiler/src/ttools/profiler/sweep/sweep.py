@@ -17,6 +17,9 @@ import torch
 
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Part
+from ttools.core.reports.result import Result
 from ttools.interpreter import interpret
 from ttools.profiler.intervals import difference
 from ttools.profiler.sweep.calls import (
@@ -83,7 +86,7 @@ class Measurement:
         }
 
 
-class Sweep:
+class Sweep(Result):
     """A comparison of implementations over shapes.
 
     Args:
@@ -153,6 +156,16 @@ class Sweep:
         self.done = 0
 
     @property
+    def failures(self) -> list[Measurement]:
+        """Return the measurements that failed."""
+        return [row for row in self.rows if row.failure]
+
+    @property
+    def passed(self) -> bool:
+        """Return whether all shapes were measured without a failure."""
+        return self.done == self.total and not self.failures
+
+    @property
     def timed_on(self) -> str:
         """Return the GPU's name, or `CPU`."""
         return torch.cuda.get_device_name() if self._on_gpu else "CPU"
@@ -189,6 +202,20 @@ class Sweep:
             "shapes": {"measured": self.done, "total": self.total},
             "rows": [row.as_dict() for row in self.rows],
         }
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        from ttools.profiler.sweep.html import write_page
+
+        return {
+            **super()._formats(),
+            "json": lambda: json_text(self.as_dict()),
+            "html": lambda: write_page(self, " ".join(self._order)),
+        }
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.profiler.sweep.html import sweep_table
+
+        yield sweep_table(self)
 
     def run(self) -> Sweep:
         """Measure all remaining shapes, and return the sweep."""

@@ -18,6 +18,7 @@ from ttools.core.spec import TensorSpec
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.interpreter.run.skipped_accesses import skipped_accesses
 from ttools.interpreter.runtime.access_log import access_dtype, footprints_of
 from ttools.interpreter.runtime.monitor import Count
 
@@ -127,7 +128,9 @@ class AccessMaps:
         monitor = self.launch.monitor
         assert monitor is not None
         monitor.drain()
-        self.notes += [self._note(count) for count in monitor.counts()]
+        counts = list(monitor.counts())
+        self.notes += map(self._note, counts)
+        self.launch.run.skipped += skipped_accesses(self.launch.kernel.name, counts)
         if self.elsewhere:
             self.notes.append(f"{self.elsewhere:,} bytes of no argument were accessed")
 

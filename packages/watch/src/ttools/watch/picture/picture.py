@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import zlib
 from pathlib import Path
 
 from ttools.core.errors import UsageError, file_errors
+from ttools.core.reports.notebook import framed
 from ttools.core.reports.page_template import render_page
 from ttools.watch.picture.accesses import LaunchAccesses
 from ttools.watch.picture.page_data import page_data
@@ -73,6 +73,4 @@ class Picture:
 
     def _repr_html_(self) -> str:
         """Return the page in a frame, for notebooks."""
-        page = html.escape(self.html(), quote=True)
-        style = f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:1px solid #8884"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+        return framed(self.html(), "ttools interpret", _NOTEBOOK_HEIGHT)

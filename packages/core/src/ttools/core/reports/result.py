@@ -1,0 +1,72 @@
+"""The members that the results of all packages have in common.
+
+Each result has `passed`, `failures`, `raise_for_failures()` and `to(form)`, and notebooks display
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ttools.core.errors import FailuresError, UsageError
+from ttools.core.reports.notebook import ShowsItself, framed, parts_as_html, parts_as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Result(ShowsItself):
+    """A result with a verdict and with reports in several formats.
+
+    Subclasses define the attribute or property `failures`. It is declared for type checkers only,
+    because a dataclass would take an inherited property for the default of its field.
+    """
+
+    #: Title of the frame in which notebooks show the HTML page; empty if they show `_shown`.
+    _frame_title: ClassVar[str] = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def failures(self) -> Sequence[Any]:
+            """The reasons why the result did not pass."""
+
+    @property
+    def passed(self) -> bool:
+        """True if there are no failures, and everything that was asked for was decided."""
+        return not self.failures
+
+    def raise_for_failures(self) -> None:
+        """Raise an error unless the result passed.
+
+        Raises:
+            FailuresError: It did not pass; the message is the report as text.
+        """
+        if not self.passed:
+            raise FailuresError(self.to("text").rstrip(), self.failures)
+
+    def to(self, form: str) -> str:
+        """Return the report in a format; `text` and `json` exist for every result.
+
+        Raises:
+            UsageError: There is no such format; the message lists the formats.
+        """
+        formats = self._formats()
+        if form not in formats:
+            raise UsageError(f"there is no format `{form}`; choose from {', '.join(formats)}")
+        return formats[form]()
+
+    def _formats(self) -> Mapping[str, Callable[[], str]]:
+        """Return a function for each format that makes the report."""
+        return {"text": lambda: f"{parts_as_text(self._shown())}\n"}
+
+    def _repr_html_(self) -> str:
+        if self._frame_title:
+            return framed(self.to("html"), self._frame_title)
+        return parts_as_html(self._shown())
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": self.to("text").rstrip(), "text/html": self._repr_html_()}

@@ -1,0 +1,27 @@
+"""The formats of tunings that Python functions return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ttools.core.json_document import json_text
+from ttools.tuner.report.html import write_page
+from ttools.tuner.report.json import as_data
+from ttools.tuner.store.lock import lock_of, lock_text
+from ttools.tuner.store.store import TuningEntry
+
+
+def formats_of(
+    entries: Sequence[TuningEntry], notes: Sequence[str]
+) -> Mapping[str, Callable[[], str]]:
+    """Return a function for each format, in addition to text.
+
+    Args:
+        entries: Tunings of a run.
+        notes: Notes for the user.
+    """
+    return {
+        "json": lambda: json_text(as_data(entries, notes=notes)),
+        "html": lambda: write_page(entries, "Tunings"),
+        "lock": lambda: lock_text(lock_of(entries)),
+    }
