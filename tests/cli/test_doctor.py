@@ -69,7 +69,7 @@ def test_variables_are_explained(ttools: Run) -> None:
     )
     assert checks_found["environment"]["status"] == "warning"
     assert "TRITON_INTERPRET=1 (Triton's own interpreter" in checks_found["environment"]["detail"]
-    assert checks_found["ttools cache"]["detail"] == "/nowhere/ttools: not there yet"
+    assert checks_found["ttools cache"]["detail"] == "/nowhere/ttools does not exist yet"
 
 
 def test_misspelt_variable(ttools: Run) -> None:

@@ -180,9 +180,12 @@ def test_records_have_a_time_limit_by_default(
     ("arguments", "sentence"),
     [
         (("interpret", "missing.tt"), "there is no file `missing.tt`"),
-        (("interpret", "bad.tt"), "bad.tt: it is no record of launches"),
-        (("sanitize", "cut.tt"), "cut.tt: it is no record of launches, or only a part of one"),
-        (("sanitize", "newer.tt"), "has version 7, and this ttools reads up to 1; update ttools"),
+        (("interpret", "bad.tt"), "bad.tt: not a record of launches"),
+        (("sanitize", "cut.tt"), "cut.tt: not a record of launches, or only part of one"),
+        (
+            ("sanitize", "newer.tt"),
+            "but this ttools reads only versions up to 1; update ttools",
+        ),
         (("interpret", "a.tt", "more"), "a record takes no arguments, but got `more`"),
         (("interpret", "a.tt", "--grid", "4"), "--grid is for .ttir files; a record has its own"),
         (("interpret", "--pdb", "a.tt"), "a record has no Python source for --engine eager"),
@@ -193,7 +196,7 @@ def test_records_have_a_time_limit_by_default(
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
         (("record", "--launch", "last", "script.py"), "`last` is no number and no range"),
         (("tune", "a.tt"), "`a.tt` is no program"),
-        (("inspect", "bad.tt"), "bad.tt: it is no record of launches"),
+        (("inspect", "bad.tt"), "bad.tt: not a record of launches"),
     ],
 )
 def test_usage_errors(

@@ -265,7 +265,7 @@ def test_a_launch_that_cannot_start_a_thread(tmp_path: Path, command: str) -> No
     assert "Traceback" not in result.stderr
     if result.returncode:
         assert result.returncode == 2
-        assert "error: no thread can be started; raise the limit of processes" in result.stderr
+        assert "error: no thread can be started; raise the limit on processes" in result.stderr
         line = SCRIPT[:at].count("\n") + 3
         assert f"During: running {tmp_path / 'script.py'}:{line}" in result.stderr
     else:

@@ -41,7 +41,7 @@ def test_the_wrong_hatchet(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, hatchet="1.4", llnl_hatchet="2026.2")
     result = result_of("proton viewer")
     assert result.status == "error"
-    assert "another project" in result.detail
+    assert "not the project" in result.detail
     assert "pip uninstall hatchet" in str(result.help)
     installed(monkeypatch)
     assert result_of("proton viewer").status == "info"

@@ -99,7 +99,10 @@ def test_grids_that_cannot_be_launched_fail_at_their_least_size() -> None:
     assert (defect.event.kind, defect.sizes, defect.is_least) == (REFUSED, {"n": 65_536}, True)
     lines = Path(kernels.__file__).read_text().splitlines()
     assert "tl.program_id(1)" in lines[defect.event.op.location.line - 1]
-    assert defect.event.refused == "axis 1 of the grid has 65,536 programs, 65,535 allowed"
+    assert (
+        defect.event.refused
+        == "axis 1 of the grid has 65,536 programs, but at most 65,535 are allowed"
+    )
     assert result.abstained == []
 
 

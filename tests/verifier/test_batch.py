@@ -82,7 +82,7 @@ def test_a_host_verifies_and_survives_its_process(folder: Path) -> None:
     assert host._server is not None
     os.kill(host._server.pid, signal.SIGKILL)
     (note,) = host.verify("wrong.py", wrong)["notes"]
-    assert note.startswith("while it was verified, the process was ended by SIGKILL")
+    assert note.startswith("while it was verified, the process was killed by SIGKILL")
     assert host.verify("wrong.py", wrong)["verdict"] == "fail"
 
 

@@ -158,7 +158,7 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
         (("--only", "gone_kernel", "kernels.py"), "no kernel named gone_kernel was launched"),
         (("-c", "pass"), "no kernel was launched, so there is nothing to inspect"),
         (("gone.tt",), "there is no file `gone.tt`"),
-        (("broken.tt",), "broken.tt: it is no record of launches, or only a part of one"),
+        (("broken.tt",), "broken.tt: not a record of launches, or only part of one"),
         (("strange.tt", "--only", "other"), "strange.tt has no kernel named other; it has strange"),
         (("strange.tt", "--signature", "i32"), "a record's kernels have their own"),
     ],

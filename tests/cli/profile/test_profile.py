@@ -519,7 +519,7 @@ def test_a_launch_that_the_device_refuses_is_not_projected(ttools: Run, tmp_path
     (tmp_path / "long.py").write_text(TOO_LONG)
     result = ttools("profile", "--gpu", "h100", "long.py")
     assert (result.returncode, result.stderr) == (0, "")
-    message = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
+    message = "axis 1 of the grid has 65,536 programs, but at most 65,535 are allowed"
     assert f"projected cannot launch on h100: {message}" in " ".join(result.stdout.split())
     for name in ("speed of light", "at least"):
         assert not re.search(rf"^ +{name} ", result.stdout, re.M)

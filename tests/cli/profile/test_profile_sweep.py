@@ -106,7 +106,7 @@ def test_invalid_values(word: str, message: str) -> None:
     [
         ((), "ttools profile sweep --inputs FILE.py:NAME"),
         ((f"{FILE}:by_kernl",), "did you mean by_kernel?"),
-        (("by_kernel",), "a function is named as FILE.py:FUNCTION"),
+        (("by_kernel",), "write a function as FILE.py:FUNCTION"),
         (("nowhere.py:f",), "there is no file `nowhere.py`"),
         ((BOTH[0], BOTH[0]), "is named twice"),
         ((BOTH[0], "--baseline", "x"), "the baseline `x` is not one of by_torch"),

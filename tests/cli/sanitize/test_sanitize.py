@@ -313,7 +313,7 @@ def test_launch_rules_of_an_emulated_gpu(ttools: Run, tmp_path: Path) -> None:
 
 def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
     result = ttools("sanitize", "--only", "double", buggy)
-    none = "no Triton kernel of those chosen was launched, so nothing was checked"
+    none = "none of the selected Triton kernels was launched, so nothing was checked"
     assert result.stdout == f"right: True\n{none}\n"
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
 

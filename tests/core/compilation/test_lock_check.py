@@ -108,7 +108,7 @@ def test_replaced_kernels_are_compared_by_the_sum_of_their_times() -> None:
     comparison = compared(locked, [*split, entry("kept", projected_time=1.0)])
     (regression,) = comparison.regressions
     assert str(regression) == (
-        "first, second in the place of both for sm_90: projected time 100 -> 130 us"
+        "first, second in place of both for sm_90: projected time 100 -> 130 us"
     )
     assert (comparison.compared, comparison.unknown) == (3, [])
 

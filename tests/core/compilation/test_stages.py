@@ -158,7 +158,7 @@ def test_stages_by_name() -> None:
     assert read_stages(["sass", "ttir"]) == ["ttir", "sass"]
     with pytest.raises(UsageError, match="there is no stage `spirv`; choose from ast, ttir"):
         read_stages(["spirv"])
-    with pytest.raises(UsageError, match="gfx942 has no stage `ptx`; there are ast, ttir"):
+    with pytest.raises(UsageError, match="gfx942 has no stage `ptx`; choose from ast, ttir"):
         inspected("copy", "gfx942").compilation.text("ptx")
 
 
@@ -198,8 +198,8 @@ def test_a_launched_kernel_is_not_compiled_again_for_its_target(
     ("signature", "sentence"),
     [
         ("*fp32,*fp32,i32", "has 3 entries, but `copy_kernel` has 5 parameters"),
-        ("*fp32,*fp32,i32,i32,BLOCK", "`BLOCK` for `BLOCK` is no type"),
-        ("*fp32:8,*fp32,i32,i32,64", "only :16 and :1 are known"),
+        ("*fp32,*fp32,i32,i32,BLOCK", "`BLOCK` for `BLOCK` is neither a type"),
+        ("*fp32:8,*fp32,i32,i32,64", "must be :16 or :1"),
     ],
 )
 def test_invalid_signatures(signature: str, sentence: str) -> None:

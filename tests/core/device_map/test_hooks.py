@@ -38,7 +38,7 @@ with map_devices({{"cuda": "cpu"}}):
     ("change", "words"),
     [
         pytest.param("del torch._C._acc.DeviceGuard", "no attribute 'DeviceGuard'", marks=_CPU),
-        ("torch.cuda._initialized = True", "a process that has used a GPU"),
+        ("torch.cuda._initialized = True", "a process that has already used a GPU"),
     ],
 )
 def test_scripts_get_an_error_and_the_cpu_works(change: str, words: str) -> None:
@@ -61,7 +61,7 @@ def test_scripts_get_an_error_and_the_cpu_works(change: str, words: str) -> None
     [
         ("_INTERFACE", "N2at5OtherE", "are of the type N2at18CUDAHooksInterfaceE"),
         ("_HOOKED", ("launch",), "have no launch"),
-        pytest.param("_entries", lambda _: 3, "have 3 functions, its headers", marks=_CPU),
+        pytest.param("_entries", lambda _: 3, "have 3 functions, but its headers", marks=_CPU),
     ],
 )
 def test_unexpected_hooks_are_errors(

@@ -29,7 +29,7 @@ def test_gpus_by_name_and_architecture(text: str, name: str) -> None:
 
 def test_gpus_without_rates_are_named() -> None:
     assert read_gpu("sm_87").device is None
-    with pytest.raises(UsageError, match="no rates are known of a GPU with sm_87"):
+    with pytest.raises(UsageError, match="the peak rates of GPUs with sm_87 are not known"):
         read_device("sm_87")
 
 
@@ -228,14 +228,14 @@ def test_a_device_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("name =", "title =", "a device has no `title`; it has name"),
-        ('"mine"', '"H100"', "`H100` is a device of the table"),
+        ("name =", "title =", "there is no field `title`; choose from name"),
+        ('"mine"', '"H100"', "`H100` is the name of a built-in device"),
         ("sm_90", "sm_1", "there is no target `sm_1`"),
-        ("10\n", "0\n", r"describes no device: .*multiprocessors"),
+        ("10\n", "0\n", r"does not describe a device: .*multiprocessors"),
         ("fp32 = 1.0", "fp64 = 1.0", "`peaks` has no `fp32`"),
-        ("100.0", "nan", "describes no device"),
-        ("100.0", "'fast'", "describes no device"),
-        ("peaks", "peaks = {", "is no device file"),
+        ("100.0", "nan", "does not describe a device"),
+        ("100.0", "'fast'", "does not describe a device"),
+        ("peaks", "peaks = {", "is not a device file"),
     ],
 )
 def test_invalid_files_of_devices_are_errors(

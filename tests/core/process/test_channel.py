@@ -136,7 +136,7 @@ class _Evil:
 def test_invalid_messages_are_rejected(data: bytes) -> None:
     channel, remote = pair()
     remote.sendall(data)
-    with pytest.raises(WorkerGoneError, match="something else than a message"):
+    with pytest.raises(WorkerGoneError, match="data that is not a message"):
         channel.receive(10)
 
 

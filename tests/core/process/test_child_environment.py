@@ -43,7 +43,7 @@ def test_a_process_that_cannot_join_continues(tmp_path: Path) -> None:
     with children_call("absent:begin", {}):
         completed = child(tmp_path)
     assert (completed.stdout, completed.returncode) == ("tools\nimported\n", 0)
-    assert "takes no part in the run: No module named 'absent'" in completed.stderr
+    assert "is not included in the run: No module named 'absent'" in completed.stderr
 
 
 def test_runs_nest(tmp_path: Path) -> None:

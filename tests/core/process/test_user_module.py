@@ -147,9 +147,9 @@ def test_a_failed_reload_keeps_the_module(tmp_path: Path) -> None:
     [
         ("nowhere.py:f", "there is no file `nowhere.py`"),
         ("a\0b.py:f", "there is no file"),
-        ("kernel.py", "`kernel.py`: a kernel is named as FILE.py:KERNEL"),
-        (":f", "`:f`: a kernel is named as FILE.py:KERNEL"),
-        ("kernel.py:", "`kernel.py:`: a kernel is named as FILE.py:KERNEL"),
+        ("kernel.py", "`kernel.py`: write a kernel as FILE.py:KERNEL"),
+        (":f", "`:f`: write a kernel as FILE.py:KERNEL"),
+        ("kernel.py:", "`kernel.py:`: write a kernel as FILE.py:KERNEL"),
         ("kernel.py:f()", "named as FILE.py:KERNEL"),
     ],
 )
@@ -160,5 +160,5 @@ def test_invalid_names(word: str, text: str) -> None:
 
 
 def test_files_that_are_not_python(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="is no Python file"):
+    with pytest.raises(LoadError, match="is not a Python file"):
         load_file(write(tmp_path, "words.txt", "some words\n"))

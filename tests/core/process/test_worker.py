@@ -121,16 +121,16 @@ def test_waiting_for_the_first_answer(start: Callable[..., Worker]) -> None:
 @pytest.mark.parametrize(
     ("act", "code", "text"),
     [
-        (lambda: os.kill(os.getpid(), 11), -11, "was ended by SIGSEGV (Segmentation fault)"),
-        (os.abort, -6, "was ended by SIGABRT (Aborted)"),
+        (lambda: os.kill(os.getpid(), 11), -11, "was killed by SIGSEGV (Segmentation fault)"),
+        (os.abort, -6, "was killed by SIGABRT (Aborted)"),
         (lambda: os._exit(3), 3, "ended with exit status 3"),
         (lambda: 1 / 0, 1, "ended with exit status 1"),
         (
             lambda: os.kill(os.getpid(), 9),
             -9,
             (
-                "was ended by SIGKILL (by another process, or by the system for want of memory or "
-                "processor time)"
+                "was killed by SIGKILL (sent by another process, or by the system when memory or "
+                "CPU time runs out)"
             ),
         ),
     ],
@@ -147,7 +147,7 @@ def test_the_end_of_a_worker_is_described(
 def test_texts_for_exit_codes() -> None:
     assert exit_text(0) == "ended with exit status 0"
     assert exit_text(None) == "has ended"
-    assert exit_text(-200) == "was ended by signal 200"
+    assert exit_text(-200) == "was killed by signal 200"
 
 
 def test_standard_error_of_a_worker_is_kept(start: Callable[..., Worker], module: str) -> None:

@@ -86,7 +86,7 @@ def test_page_folds_findings_under_their_cause(
     assert text.count("<article") == 4
     folded = section[section.index("<details>") : section.index("</details>")]
     assert folded.count("<article") == 2
-    assert "2 further findings of this cause" in folded
+    assert "2 further findings with this cause" in folded
     assert "mask `m = offs &lt; n` (line 8) admits lanes 8, 40-63" in section
     assert 'class="folded" href="#finding-3"' in text
 

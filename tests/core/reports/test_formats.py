@@ -272,7 +272,7 @@ def test_junit_reports_programs_that_fail_or_launch_nothing(
         ((result,),) = (case.result for case in suite)
         return suite.errors, suite.skipped, result.message
 
-    ended = f"it ended with status {status}"
+    ended = f"the program exited with status {status}"
     nothing = "no Triton kernel was launched, so nothing was checked"
     none = Report(findings=(), target="bench.py", exit_code=status)
     assert program(none) == (error, 1 - error, ended if error else nothing)

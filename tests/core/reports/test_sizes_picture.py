@@ -49,7 +49,7 @@ def test_each_size_has_a_row_with_its_first_failure() -> None:
     assert (n.label, m.label) == ("fails: n", "fails: m")
     assert [part.kind for part in n.parts] == ["proved", "failing", "first"]
     proved, _, first = n.parts
-    assert proved.title.startswith("proved for n = 1 to 10,000, the other sizes being")
+    assert proved.title.startswith("proved for n = 1 to 10,000, with the other sizes as")
     assert first.title == "first failing size: n = 10,001, m = 3: an integer wraps"
     assert m.parts[0].title.startswith("proved for m = 0 to 2,")
 

@@ -134,7 +134,7 @@ def test_summary_counts(report: Report) -> None:
     clean = Report(findings=(), launches=(TallyEntry(spec=LaunchSpec(kernel="k", grid=(1, 1, 1))),))
     assert summary(clean) == "no finding in 1 kernel, 1 launch"
     assert "no Triton kernel was launched" in summary(Report(findings=()))
-    assert "of those chosen was launched" in summary(Report(findings=(), some_only=True))
+    assert "none of the selected Triton kernels" in summary(Report(findings=(), some_only=True))
     more = replace(report, dropped=report.findings[:2])
     assert summary(more).endswith("; 1 suppressed; 2 more not reported (--max-findings)")
 

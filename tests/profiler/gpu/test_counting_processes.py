@@ -341,7 +341,7 @@ def test_launches_of_a_dead_process_are_counted_here(
     watch = waited(watched(CountingProcesses(1)))
     assert counts_of(watch) == expected
     assert {*watch.notes} == {"masked_kernel", "rows_kernel"}
-    assert "was ended by SIGKILL" in watch.notes["masked_kernel"]
+    assert "was killed by SIGKILL" in watch.notes["masked_kernel"]
     assert "counted after the run" in watch.notes["masked_kernel"]
     assert len(started) == 2  # no third process is started
     ended(started)

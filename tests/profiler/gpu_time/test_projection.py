@@ -217,7 +217,10 @@ def one_store_kernel(out_ptr):
 
 @pytest.mark.parametrize(
     ("block", "stages", "sentence"),
-    [(256, 4, "needs 524,288 bytes of shared memory, 232,448 available"), (32, 2, None)],
+    [
+        (256, 4, "needs 524,288 bytes of shared memory, but only 232,448 are available"),
+        (32, 2, None),
+    ],
 )
 def test_launches_with_too_much_shared_memory_have_no_projection(
     block: int, stages: int, sentence: str | None
@@ -232,7 +235,13 @@ def test_launches_with_too_much_shared_memory_have_no_projection(
 
 @pytest.mark.parametrize(
     ("programs", "sentence"),
-    [(65_536, "axis 1 of the grid has 65,536 programs, 65,535 allowed"), (65_535, None)],
+    [
+        (
+            65_536,
+            "axis 1 of the grid has 65,536 programs, but at most 65,535 are allowed",
+        ),
+        (65_535, None),
+    ],
 )
 def test_launches_with_too_many_programs_have_no_projection(
     programs: int, sentence: str | None

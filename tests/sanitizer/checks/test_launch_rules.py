@@ -53,9 +53,12 @@ TAKEN = {
     "an address": on_host(lambda x: None),
 }
 REFUSED = {
-    "axis 1": (grid(1, 65_536), "axis 1 of the grid has 65,536 programs, 65,535 allowed"),
+    "axis 1": (
+        grid(1, 65_536),
+        "axis 1 of the grid has 65,536 programs, but at most 65,535",
+    ),
     "axis 2": (grid(1, 1, 65_536), "axis 2 of the grid has 65,536 programs"),
-    "clusters": (grid(1, num_ctas=32), "needs clusters of 32 blocks, 16 available"),
+    "clusters": (grid(1, num_ctas=32), "needs clusters of 32 blocks, but they have at most 16"),
 }
 HOST = {
     "tensor of the host": (on_host(lambda x: x), "`x_ptr` is a tensor on the CPU"),
@@ -125,7 +128,9 @@ def test_cpu_tensors_are_accepted_until_a_launch_has_gpu_tensors() -> None:
 
 
 def test_limits_are_those_of_the_selected_device() -> None:
-    refused = pytest.raises(LaunchRefusedError, match="needs clusters of 2 blocks, 1 available")
+    refused = pytest.raises(
+        LaunchRefusedError, match="clusters of 2 blocks, but they have at most 1"
+    )
     with map_devices({**CUDA, "capability": "8.6"}), interpret(), refused:
         grid(1, num_ctas=2)("cuda")
     with map_devices({**CUDA, "capability": "9.0"}), interpret():
@@ -156,10 +161,10 @@ def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.conste
 @pytest.mark.parametrize(
     ("device", "capability", "stages", "sentence"),
     [
-        ("cuda", None, 8, "needs 262,144 bytes of shared memory, 232,448 available"),
+        ("cuda", None, 8, "needs 262,144 bytes of shared memory, but only 232,448 are available"),
         ("cuda", None, 7, None),
-        ("cuda", "9.0", 8, "needs 262,144 bytes of shared memory, 232,448 available"),
-        ("cuda", "8.6", 5, "needs 131,072 bytes of shared memory, 101,376 available"),
+        ("cuda", "9.0", 8, "needs 262,144 bytes of shared memory, but only 232,448 are available"),
+        ("cuda", "8.6", 5, "needs 131,072 bytes of shared memory, but only 101,376 are available"),
         ("cuda", "8.6", 2, None),
         ("cpu", None, 8, None),  # no GPU is involved
     ],

@@ -125,7 +125,7 @@ def test_json_and_suppressions(on_gpu: Any, report_of: Any, tmp_path: Path) -> N
 def test_other_kernels_are_left_out_with_only(on_gpu: Any, script: str, report_of: Any) -> None:
     report_of("memcheck", OUT_OF_BOUNDS)
     result = on_gpu("--check", "memcheck", "--only", "other_kernel", "--require-launches", script)
-    assert "no Triton kernel of those chosen was launched" in result.stderr
+    assert "none of the selected Triton kernels was launched" in result.stderr
     assert result.status == 1
 
 

@@ -50,8 +50,8 @@ def test_configurations_for_an_absent_gpu() -> None:
     (result,) = run.results
     trials = [result.trials[config.key] for config in candidates(product_kernel.configs)]
     assert [t.status for t in trials] == ["ok", *["over_limit"] * 2, "wrong", "failed", "ok"]
-    assert trials[1].reason == "needs 2,048 threads in a block, 1,024 available"
-    assert trials[2].reason.startswith("needs 327,680 bytes of shared memory, 232,448")
+    assert trials[1].reason == "needs 2,048 threads per block, but only 1,024 are available"
+    assert trials[2].reason.startswith("needs 327,680 bytes of shared memory, but only 232,448")
     assert "power of 2" in trials[4].reason
     assert all(t.predicted and not t.samples for t in trials if t.status == "ok")
     with profile(on="cpu", device="h100") as prof:
@@ -82,4 +82,6 @@ def test_a_grid_that_the_gpu_refuses_exceeds_its_limits() -> None:
     (result,) = run.results
     trials = {trial.values["BLOCK"]: trial for trial in result.trials.values()}
     assert (trials[64].status, trials[1].status) == ("ok", "over_limit")
-    assert "axis 1 of the grid has 70,000 programs, 65,535 allowed" in trials[1].reason
+    assert (
+        "axis 1 of the grid has 70,000 programs, but at most 65,535 are allowed" in trials[1].reason
+    )

@@ -304,7 +304,7 @@ def locked(winner: object) -> str:
     ("text", "sentence"),
     [
         ("{", "is no lock file"),
-        ('{"schema": "ttools.tuned/9"}', "another ttools wrote it"),
+        ('{"schema": "ttools.tuned/9"}', "it was written by another version of ttools"),
         (locked({}), r"damaged lock file: .* field `problem` - at `\$.winners\[0\]`"),
         (locked({"problem": PLAIN, "config": 3}), r"`int` - at `\$.winners\[0\].config`"),
         (

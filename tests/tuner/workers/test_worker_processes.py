@@ -89,7 +89,7 @@ def test_failing_configurations_are_rejected_within_their_timeout(
         (128, "right"): "timed_out",
         (48, "right"): "failed",
     }
-    assert statuses[64, "crash"][1] == "the process was ended by SIGSEGV (Segmentation fault)"
+    assert statuses[64, "crash"][1] == "the process was killed by SIGSEGV (Segmentation fault)"
     assert statuses[128, "right"][1].endswith("no answer within 12 s")
     assert "power of 2" in statuses[48, "right"][1]
     assert result.winner.values["KIND"] == "right"
@@ -116,8 +116,8 @@ def test_killed_and_slow_workers_are_distinguished() -> None:
     slot = WorkerSlot(server)
     try:
         for sent, sentence, timeout, how in (
-            (signal.SIGTERM, r"was ended by SIGTERM \(Terminated\)", 60.0, "crashed"),
-            (signal.SIGKILL, "was ended by SIGKILL", 60.0, "killed"),
+            (signal.SIGTERM, r"was killed by SIGTERM \(Terminated\)", 60.0, "crashed"),
+            (signal.SIGKILL, "was killed by SIGKILL", 60.0, "killed"),
             (signal.SIGSTOP, r"no answer within 0.2 s", 0.2, "timed_out"),
         ):
             slot._worker = server.fork()

@@ -155,7 +155,7 @@ def offsets_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
 def test_padding() -> None:
     layout = Layout("#s", "padded_shared", "[128:+8] {order = [1, 0], shape = [64, 32]}")
     assert list(explain(layout, [(64, 32)], 64))[1:] == [
-        "of a tile of 64x32, elements lie in shared memory as follows:",
+        "offsets of elements in shared memory, for a tile of 64x32:",
         "row 0: columns 0:32 at 0",
         "row 1: columns 0:32 at 32",
         "row 2: columns 0:32 at 64",
@@ -186,8 +186,8 @@ def test_explanation_of_an_operand() -> None:
     mma = Layout("#mma", "nvidia_mma", "versionMajor = 2, warpsPerCTA = [2, 2]")
     dot = Layout("#d", "dot_op", "opIdx = 0, parent = #mma, kWidth = 2", mma)
     assert list(explain(dot, [(32, 16)], 32)) == [
-        "an operand of a product, as its matrix instructions take it",
-        "of a tile of 32x16 each of 128 threads holds 8 elements, 2 side by side along axis 1",
+        "an operand of a matrix product, laid out as its matrix instructions require",
+        "each of 128 threads holds 8 elements of a tile of 32x16, in runs of 2 along axis 1",
         "thread 0 holds [0, 0:2], [8, 0:2], [0, 8:10], [8, 8:10]",
         "thread 1 holds [0, 2:4], [8, 2:4], [0, 10:12], [8, 10:12]",
         "thread 32 holds [0, 0:2], [8, 0:2], [0, 8:10], [8, 8:10]",

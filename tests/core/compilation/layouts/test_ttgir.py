@@ -106,8 +106,8 @@ def test_every_element_of_a_real_kernel_belongs_to_a_thread() -> None:
 def test_explanation() -> None:
     text = "sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [1, 0]"
     assert list(explain(Layout("#blocked", "blocked", text), [(16, 32)], 32)) == [
-        "each thread holds a small block, threads and warps tile the rest",
-        "of a tile of 16x32 each of 64 threads holds 8 elements, 4 side by side along axis 1",
+        "each thread holds a small block; threads and warps tile the rest",
+        "each of 64 threads holds 8 elements of a tile of 16x32, in runs of 4 along axis 1",
         "thread 0 holds [0, 0:4], [8, 0:4]",
         "thread 1 holds [0, 4:8], [8, 4:8]",
         "thread 32 holds [4, 0:4], [12, 0:4]",
@@ -116,4 +116,4 @@ def test_explanation() -> None:
 
 def test_unknown_layouts() -> None:
     sentences = list(explain(Layout("#x", "future_layout", "a = 1"), [(16, 16)], 32))
-    assert sentences == ["a layout that ttools does not explain"]
+    assert sentences == ["a layout that ttools cannot describe"]

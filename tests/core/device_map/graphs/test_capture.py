@@ -219,5 +219,5 @@ def test_states_of_generators() -> None:
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         torch.rand(1, device="cuda")
-        with pytest.raises(UnsupportedError, match="before a CUDA graph is captured"):
+        with pytest.raises(UnsupportedError, match="saved before the capture"):
             cuda.set_rng_state(state)

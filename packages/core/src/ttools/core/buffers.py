@@ -111,10 +111,12 @@ def _problem(array: np.ndarray[Any, Any]) -> str | None:
     if str(array.dtype) not in _NAMES:
         native = array.dtype.newbyteorder("=")
         if str(native) in _NAMES:
-            return f"its byte order is not this machine's; convert it with .astype('{native}')"
+            return (
+                f"its byte order differs from this machine's; convert it with .astype('{native}')"
+            )
         return f"Triton has no type for {array.dtype}"
     if not array.flags.writeable:
-        return "it is read-only, and a kernel's pointers can be written through; pass a copy"
+        return "it is read-only, but kernels can write through pointers; pass a writable copy"
     if any(stride % array.itemsize for stride in array.strides):
         return "its strides are not multiples of its item size; pass a copy"
     return None

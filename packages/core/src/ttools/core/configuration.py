@@ -28,8 +28,8 @@ class Variable:
 
 _MEANINGS = {
     "TTOOLS_BACKEND": "`off` keeps ttools from becoming Triton's driver",
-    "TTOOLS_CACHE": "`off` keeps no compiled kernels on disk",
-    "TTOOLS_CACHE_DIR": "where compiled kernels are kept",
+    "TTOOLS_CACHE": "`off` disables the cache of compiled kernels on disk",
+    "TTOOLS_CACHE_DIR": "folder of the cache of compiled kernels",
     "TTOOLS_COMPUTE_SANITIZER": "the compute-sanitizer that `--on gpu` runs",
     "TTOOLS_CPU": "the LLVM CPU to compile for, such as `x86-64-v3`",
     "TTOOLS_DEVICE_MAP": "what stands in for CUDA devices: `cuda=cpu[,capability=X.Y][,sms=N]` "
@@ -37,17 +37,17 @@ _MEANINGS = {
     "TTOOLS_DOT": "matrix products: as-written, exact or tensor-core",
     "TTOOLS_MAX_PARKED": "how many programs of a launch may wait at once",
     "TTOOLS_OPT": "LLVM's optimisation level, 0 to 3",
-    "TTOOLS_PROGRESS": "`off` shows no bars in terminals, and no lines of progress in pipes",
-    "TTOOLS_QUIET": "`1` hides the line that says that kernels run here",
-    "TTOOLS_THREADS": "threads of a launch; default torch.get_num_threads()",
-    "TTOOLS_UNSAFE": "`1` makes accesses outside of tensors, which are skipped by default",
-    "TRITON_INTERPRET": "Triton's own interpreter, fixed when a kernel is decorated; our commands "
-    "unset it",
-    "TRITON_DEFAULT_BACKEND": "the backend Triton takes, by name",
-    "TRITON_CACHE_DIR": "where Triton keeps what its front end compiled",
-    "TRITON_DEBUG": "`1` compiles `tl.device_assert` in",
+    "TTOOLS_PROGRESS": "`off` hides progress bars in terminals and progress lines in pipes",
+    "TTOOLS_QUIET": "`1` hides the message that kernels run on the CPU",
+    "TTOOLS_THREADS": "threads per launch; torch.get_num_threads() by default",
+    "TTOOLS_UNSAFE": "`1` performs accesses outside of tensors, which are skipped by default",
+    "TRITON_INTERPRET": "Triton's own interpreter, for kernels decorated while it is set; ttools "
+    "commands unset it",
+    "TRITON_DEFAULT_BACKEND": "name of the backend that Triton uses",
+    "TRITON_CACHE_DIR": "folder of Triton's own compilation cache",
+    "TRITON_DEBUG": "`1` enables `tl.device_assert`",
     "TRITON_ALWAYS_COMPILE": "`1` ignores Triton's cache",
-    "TRITON_BACKENDS_IN_TREE": "`1` hides plugins, ours too, from Triton",
+    "TRITON_BACKENDS_IN_TREE": "`1` hides plugins from Triton, including that of ttools",
 }
 _CHOICES = {
     **dict.fromkeys(("TTOOLS_BACKEND", "TTOOLS_PROGRESS"), ("off", "auto")),

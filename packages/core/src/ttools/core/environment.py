@@ -141,7 +141,11 @@ def _members() -> Finding:
     installed = {name: version for name, version in versions.items() if version}
     listed = ", ".join(f"{name} {version}" for name, version in installed.items())
     if len(set(installed.values())) > 1:
-        return "warning", listed, "install all ttools-* packages in one command, of one version"
+        return (
+            "warning",
+            listed,
+            "install all ttools-* packages with the same version, in one command",
+        )
     return "ok", listed or "running from sources that are not installed"
 
 
@@ -162,7 +166,7 @@ def _hatchet() -> Finding:
     ours, other = installed_version("llnl-hatchet"), installed_version("hatchet")
     if other is not None:
         remedy = "pip uninstall hatchet, then pip install --force-reinstall llnl-hatchet"
-        return "error", f"`hatchet` {other} is another project than Proton's viewer needs", remedy
+        return "error", f"`hatchet` {other} is not the project that Proton's viewer needs", remedy
     if ours is None:
         return "info", "llnl-hatchet is not installed; only graph frames need it"
     return "ok", f"llnl-hatchet {ours}"
@@ -175,7 +179,7 @@ def _triton() -> Finding:
     lowest, limit = _SUPPORTED_TRITON
     detail = f"{version} at {Path(triton.__file__ or '').parent}"
     if not lowest <= numbers < limit:
-        return "warning", detail, "ttools is made for triton >= 3.6, < 4"
+        return "warning", detail, "ttools supports triton >= 3.6, < 4"
     return "ok", detail
 
 
@@ -203,7 +207,9 @@ def _numpy() -> Finding:
 def _cpu() -> Finding:
     binding = importlib.import_module("llvmlite.binding")
     flags = _cpu_information("flags|Features").split()
-    features = " ".join(name for name in _VECTOR_FEATURES if name in flags) or "no known vectors"
+    features = (
+        " ".join(name for name in _VECTOR_FEATURES if name in flags) or "no known vector extensions"
+    )
     target = os.environ.get("TTOOLS_CPU") or binding.get_host_cpu_name()
     return "info", f"{cpu_model()}, {os.cpu_count()} processors, LLVM {target}: {features}"
 
@@ -233,7 +239,7 @@ def _gpu() -> Finding:
             query, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return "warning", f"nvidia-smi gave no answer within {_COMMAND_TIMEOUT_S} s"
+        return "warning", f"nvidia-smi did not answer within {_COMMAND_TIMEOUT_S} s"
     if done.returncode:
         return "info", f"nvidia-smi: {(done.stdout + done.stderr).strip().splitlines()[0]}"
     names = "; ".join(done.stdout.strip().splitlines())
@@ -253,7 +259,7 @@ def _driver() -> Finding:
         remedy = (
             "unset TRITON_BACKENDS_IN_TREE"
             if os.environ.get("TRITON_BACKENDS_IN_TREE") == "1"
-            else "reinstall ttools-interpreter: its triton.backends entry point is not seen"
+            else "reinstall ttools-interpreter: its triton.backends entry point was not found"
         )
         return "error", f"the plugin of ttools is not among Triton's backends: {states}", remedy
     try:
@@ -285,8 +291,8 @@ def _driver_reason() -> str:
 def _proton() -> Finding:
     importlib.import_module("triton.profiler")
     if not gpu_usable():
-        return "info", "triton.profiler imports; it profiles on a GPU only"
-    return "ok", "triton.profiler imports"
+        return "info", "triton.profiler can be imported; it profiles only on a GPU"
+    return "ok", "triton.profiler can be imported"
 
 
 # --- state ------------------------------------------------------------------------------------
@@ -306,9 +312,13 @@ def _triton_cache() -> Finding:
 
 def _directory(path: Path) -> Finding:
     if not path.exists():
-        return "info", f"{path}: not there yet"
+        return "info", f"{path} does not exist yet"
     if path.stat().st_uid != os.getuid():
-        return "warning", f"{path} belongs to another user", "set TTOOLS_CACHE_DIR to one of yours"
+        return (
+            "warning",
+            f"{path} belongs to another user",
+            "set TTOOLS_CACHE_DIR to a folder of yours",
+        )
     sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
     detail = f"{path}: {len(sizes):,} files, {mebibytes(sum(sizes))}"
     if not os.access(path, os.W_OK):
@@ -328,14 +338,14 @@ def _variables() -> Finding:
     if unknown:
         return "warning", listed, f"ttools has no variable {', '.join(unknown)}"
     if present.get("TRITON_INTERPRET", "0") not in ("", "0"):
-        return "warning", listed, "unset TRITON_INTERPRET: Triton's interpreter would take kernels"
+        return "warning", listed, "unset TRITON_INTERPRET: kernels run in Triton's interpreter"
     return "info", listed
 
 
 def _settings() -> Finding:
     settings = read_settings()
     if settings is None:
-        return "info", "no pyproject.toml with [tool.ttools] here or above"
+        return "info", "no pyproject.toml with [tool.ttools] in this folder or above"
     listed = [
         f"{name}={value}"
         + ("" if os.environ.get(name) == value else f" (the environment has {os.environ[name]})")

@@ -83,7 +83,7 @@ def read_json_document(
     content: type[Content],
     *,
     hook: Callable[[type, Any], Any] | None = None,
-    advice: str = "another ttools wrote it",
+    advice: str = "it was written by another version of ttools",
 ) -> Content:
     """Read a JSON file with a given schema as an object.
 
@@ -103,7 +103,7 @@ def read_json_document(
     try:
         data = parse_json(raw.decode("utf-8"))
     except ValueError as error:
-        raise UsageError(f"`{path}` is no {kind}: {error}") from error
+        raise UsageError(f"`{path}` is not a {kind}: {error}") from error
     actual = data.get("schema") if isinstance(data, dict) else None
     if actual != schema:
         raise UsageError(f"`{path}` has schema {repr(actual)[:DEEPEST]}, not {schema!r}; {advice}")

@@ -87,7 +87,7 @@ def _checked(file: Path, table: Mapping[str, Any]) -> Settings:
         if name is None:
             raise UsageError(f"{file}: there is no setting `{key}`{did_you_mean(key, names)}")
         if not isinstance(value, (str, int)):
-            raise UsageError(f"{file}: `{key}` must be a text, a number, true or false")
+            raise UsageError(f"{file}: `{key}` must be a string, a number, true or false")
         variables[name] = _text(name, value, file)
     return Settings(file=file, variables=variables, commands=commands)
 

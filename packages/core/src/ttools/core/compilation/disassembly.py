@@ -77,5 +77,6 @@ def _path(tool: str) -> str:
         return str(Path(getattr(knobs.nvidia, tool).path))
     except (AttributeError, RuntimeError) as error:
         raise TtoolsError(
-            f"{tool} is not there: Triton's wheels carry it; else set TRITON_{tool.upper()}_PATH"
+            f"{tool} was not found: reinstall Triton, whose wheel contains it, or set "
+            f"TRITON_{tool.upper()}_PATH to its path"
         ) from error

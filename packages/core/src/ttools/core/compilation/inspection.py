@@ -115,9 +115,7 @@ class Inspection(ShowsItself):
         yield Table("Accesses to global memory and matrix units", columns, rows)
         for stage in self.compilation.stages:
             if stage in ("ttir", "ttgir", "ptx", "amdgcn"):
-                yield Code(
-                    inspection_text(self, [stage]), summary=f"{stage}, under the lines it is of"
-                )
+                yield Code(inspection_text(self, [stage]), summary=f"{stage} by source line")
 
     @property
     def source(self) -> KernelSource:
@@ -329,7 +327,7 @@ def resource_lines(inspection: Inspection) -> Iterator[str]:
         arrays = counted(resources.local - resources.spilled, "byte")
         yield f"{arrays} of arrays per thread in local memory"
     if occupancy is None:
-        yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
+        yield f"occupancy: unknown, because ttools has no limits for {inspection.target.name}"
     elif broken := inspection.broken_rules:
         yield f"does not fit: {broken[0].message}"
     else:
@@ -343,7 +341,7 @@ def resource_lines(inspection: Inspection) -> Iterator[str]:
 def access_lines(inspection: Inspection) -> Iterator[str]:
     """Yield one sentence per source line and kind of access."""
     for access in inspection.accesses:
-        width = f"{access.bits} bits each" if access.bits else "by a whole block"
+        width = f"{access.bits} bits each" if access.bits else "a whole block each"
         narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
         at = _location_text(access.location)
         yield f"{at}: {access.count} x {access.kind}, {width}{narrow}"

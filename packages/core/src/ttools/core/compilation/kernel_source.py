@@ -169,7 +169,7 @@ def source_of_signature(function: Any, signature: str, options: Mapping[str, Any
             types[name] = "constexpr"
             continue
         if hint not in ("", _DIVISIBLE, _ONE):
-            raise UsageError(f"`{entry}` for `{name}`: only :16 and :1 are known")
+            raise UsageError(f"`{entry}` for `{name}`: the suffix of a type must be :16 or :1")
         types[name] = _spelled(kind)
         if hint == _ONE:
             types[name] = "constexpr"
@@ -205,5 +205,6 @@ def _constant(name: str, text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise UsageError(
-            f"`{text}` for `{name}` is no type (like *fp32, i32) and no constant (like 1024, True)"
+            f"`{text}` for `{name}` is neither a type such as *fp32 or i32, nor a constant such as "
+            "1024 or True"
         ) from None

@@ -164,10 +164,12 @@ def read_lock(path: Path) -> Lock:
         UsageError: The file is unreadable, is not a performance baseline, or has a limit for an
             unknown figure.
     """
-    lock = read_json_document(path, SCHEMA, "perf lock", Lock)
+    lock = read_json_document(path, SCHEMA, "performance baseline", Lock)
     unknown = sorted(set(lock.limits) - set(LIMITS))
     if unknown:
-        raise UsageError(f"{path}: there is no figure `{unknown[0]}` to limit")
+        raise UsageError(
+            f"{path}: `limits` has no figure `{unknown[0]}`; choose from {', '.join(LIMITS)}"
+        )
     return lock
 
 

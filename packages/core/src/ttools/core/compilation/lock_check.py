@@ -193,7 +193,7 @@ def _names(pair: _Pair) -> str:
     new = dict.fromkeys(item.entry.kernel for item in pair.now)
     old = dict.fromkeys(item.kernel for item in pair.before)
     named = ", ".join(new)
-    return named if new.keys() == old.keys() else f"{named} in the place of {', '.join(old)}"
+    return named if new.keys() == old.keys() else f"{named} in place of {', '.join(old)}"
 
 
 def _cause(pair: _Pair, figure: str) -> SourceLocation | None:

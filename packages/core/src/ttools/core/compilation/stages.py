@@ -77,7 +77,7 @@ class Compilation:
         """
         if stage not in self.stages:
             raise UsageError(
-                f"{self.target.name} has no stage `{stage}`; there are {', '.join(self.stages)}"
+                f"{self.target.name} has no stage `{stage}`; choose from {', '.join(self.stages)}"
             )
         if stage == "sass":
             return self.sass

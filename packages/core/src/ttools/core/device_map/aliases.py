@@ -64,7 +64,7 @@ def check_capsules() -> None:
     capsule = _to_dlpack(torch.empty(1, device="cpu"))
     managed = pointer(capsule, b"dltensor")
     if _words[(id(capsule) >> 3) + _POINTER] != managed or _words[(managed >> 3) + 1] != _DL_CPU:
-        raise LookupError("this version of Python has another memory layout of capsules")
+        raise LookupError("capsules have a different memory layout in this version of Python")
 
 
 # These are kernels instead of operators, because a script may have registered CUDA kernels for the

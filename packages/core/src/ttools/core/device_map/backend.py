@@ -28,16 +28,16 @@ def _refusal() -> UnsupportedError | None:
     """Install the hooks; return the error if that is impossible, else None."""
     if torch.cuda._initialized:
         return UnsupportedError(
-            "a device map in a process that has used a GPU, whose tensors would be taken for the "
-            "host's",
-            help="enter the map before the first CUDA tensor is made",
+            "a device map in a process that has already used a GPU, because its GPU tensors would "
+            "be treated as CPU tensors",
+            help="enter the device map before the first CUDA tensor is created",
         )
     try:
         check_capsules()
         hooks.install()
     except (AttributeError, LookupError, OSError, ValueError) as error:
         return UnsupportedError(
-            f"the device map with torch {torch.__version__}, which takes no backend from outside "
+            f"the device map with torch {torch.__version__}, whose CUDA backend cannot be replaced "
             f"({error})",
             help="use torch 2.13, or `--device-map off` with tensors on the CPU",
         )

@@ -332,7 +332,9 @@ class _AbsentError(UnsupportedError, AttributeError):
 def _absent(name: str) -> Any:
     """Raise a clear error for CUDA functions that this build of `torch._C` lacks."""
     if name.startswith("_cuda_"):
-        raise _AbsentError(f"`torch._C.{name}` of a torch for CUDA on a mapped device")
+        raise _AbsentError(
+            f"`torch._C.{name}`, a function of CUDA builds of torch, on a mapped device"
+        )
     raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
 
 

@@ -112,7 +112,7 @@ class DeviceGenerator(Generator):
         if capturing() is not None:
             raise UnsupportedError(
                 "`graphsafe_set_state` while a CUDA graph is captured on a mapped device",
-                help="give operators the generator, `generator=…`",
+                help="pass the generator to the operators: `generator=…`",
             )
         self.set_state(other.get_state())
         return self
@@ -144,7 +144,8 @@ class DeviceGenerator(Generator):
         if holder is None:
             self._check_seed(struct.unpack_from("<Q", value)[0])
             raise UnsupportedError(
-                "going back to random numbers of before a CUDA graph is captured, in the graph"
+                "restoring, inside a CUDA graph, a random generator state that was saved before "
+                "the capture"
             )
         capture.add("go to a generator's state", lambda: self.set_state(holder[0]))
 

@@ -189,7 +189,9 @@ def _check_type(table: int, functions: int) -> None:
         raise LookupError(f"its CUDA hooks are of the type {name}")
     present = _entries(table)
     if present is not None and not derived and present != functions:
-        raise LookupError(f"its CUDA hooks have {present} functions, its headers {functions}")
+        raise LookupError(
+            f"its CUDA hooks have {present} functions, but its headers declare {functions}"
+        )
 
 
 class _Info(ctypes.Structure):

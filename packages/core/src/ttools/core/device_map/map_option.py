@@ -71,16 +71,19 @@ def device_map_of(pairs: Mapping[str, str]) -> DeviceMap:
     """
     text = ",".join(f"{name}={value}" for name, value in pairs.items())
     if pairs.get("cuda") != "cpu" or pairs.keys() - {"cuda", "capability", "sms"}:
-        raise UsageError(f"the device map `{text}` is not possible; the only ones are `{_FORM}`")
+        raise UsageError(
+            f"the device map `{text}` is not supported; it must have the form `{_FORM}`"
+        )
     sms = pairs.get("sms")
     if sms is not None and not (sms.isascii() and sms.isdigit() and 0 < int(sms) <= _MOST_SMS):
-        raise UsageError(f"`sms={sms}` of a device map must be a number from 1 to {_MOST_SMS}")
+        raise UsageError(f"`sms={sms}` in a device map: must be a number from 1 to {_MOST_SMS}")
     capability = None
     if "capability" in pairs:
         match = re.fullmatch(r"(?a:(\d{1,2})\.(\d))", pairs["capability"])
         if match is None:
             raise UsageError(
-                f"`capability={pairs['capability']}` of a device map must be as in `capability=9.0`"
+                f"`capability={pairs['capability']}` in a device map: must have the form X.Y, such "
+                "as `capability=9.0`"
             )
         capability = int(match[1]), int(match[2])
     return DeviceMap(capability=capability, sms=None if sms is None else int(sms))
@@ -129,7 +132,7 @@ def emulated_gpu(
         raise UsageError(f"{names[1]}: {error.message}") from error
     if device_map is not None:
         raise UsageError(
-            f"{names[0]} and {names[1]} both choose the emulated device: give one of them "
-            f"({names[1]} {gpu} stands for {names[0]} {emulated})"
+            f"{names[0]} and {names[1]} both choose the emulated device: give only one of them "
+            f"({names[1]} {gpu} is equivalent to {names[0]} {emulated})"
         )
     return emulated

@@ -64,7 +64,9 @@ def map_devices(
         if not _active:
             describe(device_map)
         elif device_map not in (described(), DeviceMap()):
-            raise UsageError(f"the device map `{device_map}` inside another, `{described()}`")
+            raise UsageError(
+                f"cannot enter the device map `{device_map}` while `{described()}` is active"
+            )
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)

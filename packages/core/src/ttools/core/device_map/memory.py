@@ -54,7 +54,10 @@ def ask_for_device() -> None:
             although it requests the GPU.
     """
     if _gpu and not _maps:
-        raise RuntimeError("the device map has ended, and the GPU is for another process to use")
+        raise RuntimeError(
+            "this process has used a device map, so it can no longer use the GPU; create CUDA "
+            "tensors inside the device map or in another process"
+        )
 
 
 def on_host(holder: Any) -> bool:

@@ -86,15 +86,15 @@ def _starting(
         if backend == "instrumentation":
             raise UnsupportedError(
                 "Proton's instrumentation of kernels on the CPU",
-                help='leave out backend="instrumentation": launches are timed as a whole',
+                help='omit backend="instrumentation" to time whole launches',
             )
         if mode:
             raise UnsupportedError(
-                f"Proton's mode {mode!r} on the CPU", help="leave out `mode`: launches are timed"
+                f"Proton's mode {mode!r} on the CPU", help="omit `mode` to time launches"
             )
         if data != "tree":
             raise UnsupportedError(
-                f"Proton's data {data!r} on the CPU", help='use data="tree": launches have times'
+                f"Proton's data {data!r} on the CPU", help='use data="tree" to time launches'
             )
         session = int(begin(name, context, data, *_QUIET_SOURCE))
         manager.register(times, session)

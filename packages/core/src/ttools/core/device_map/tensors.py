@@ -224,8 +224,8 @@ def _resize(original: Callable[..., Any], bytes_of: Callable[[Any], int]) -> Cal
         available = bytes_of(self)
         if size > available:
             raise UnsupportedError(
-                f"a storage of {available} bytes on a mapped device made larger, {size} bytes",
-                help="make a new tensor and copy",
+                f"enlarging a storage on a mapped device from {available} to {size} bytes",
+                help="create a new tensor and copy the data",
             )
         self._ttools_size = int(size), available
         return self

@@ -22,7 +22,7 @@ _COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason
 
 #: Reasons why a comment is not honoured, and the remedies.
 _NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
-_NO_REASON = "gives no reason", "write why after the bracket"
+_NO_REASON = "gives no reason", "write the reason after the bracket"
 
 
 @dataclass(frozen=True)

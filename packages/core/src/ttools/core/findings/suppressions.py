@@ -224,7 +224,7 @@ def _read(path: Path) -> list[Rule]:
         raise UsageError(f"`{path}` is not valid TOML: {error}") from error
     entries = data.pop("suppress", [])
     if data or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise UsageError(f"`{path}`: only [[suppress]] tables are known here")
+        raise UsageError(f"`{path}`: only [[suppress]] tables are allowed")
     header = re.compile(r"\s*\[\[\s*suppress\s*\]\]")
     lines = [at for at, line in enumerate(text.splitlines(), 1) if header.match(line)]
     lines += [0] * (len(entries) - len(lines))

@@ -95,7 +95,8 @@ def read_device(gpu: str | Device) -> Device:
     if named.device is None:
         architectures = ", ".join(dict.fromkeys(item.architecture for item in DEVICES.values()))
         raise UsageError(
-            f"no rates are known of a GPU with {named.target.name}; choose from {architectures}"
+            f"the peak rates of GPUs with {named.target.name} are not known; choose from "
+            f"{architectures}"
         )
     return named.device
 
@@ -128,19 +129,21 @@ def read_device_file(path: Path) -> Device:
     try:
         data = parse_toml(raw.decode("utf-8"))
     except ValueError as error:
-        raise UsageError(f"`{path}` is no device file: {error}") from error
+        raise UsageError(f"`{path}` is not a device file: {error}") from error
     fields = _DeviceFile.__dataclass_fields__
     if unknown := [name for name in data if name not in fields]:
-        raise UsageError(f"`{path}`: a device has no `{unknown[0]}`; it has {', '.join(fields)}")
+        raise UsageError(
+            f"`{path}`: there is no field `{unknown[0]}`; choose from {', '.join(fields)}"
+        )
     try:
         entry = msgspec.convert(data, _DeviceFile)
     except ValueError as error:
-        raise UsageError(f"`{path}` describes no device: {error}") from error
+        raise UsageError(f"`{path}` does not describe a device: {error}") from error
     if "fp32" not in entry.peaks:
-        raise UsageError(f"`{path}` describes no device: `peaks` has no `fp32`")
+        raise UsageError(f"`{path}` does not describe a device: `peaks` has no `fp32`")
     if any(_plain(entry.name) == _plain(name) for name in DEVICES):
         raise UsageError(
-            f"`{path}`: `{entry.name}` is a device of the table; give yours another name"
+            f"`{path}`: `{entry.name}` is the name of a built-in device; choose another name"
         )
     return Device(
         name=entry.name,

@@ -177,48 +177,50 @@ _DESCRIPTOR = "`AssertionError`, or `RuntimeError: Triton Error [CUDA]: invalid 
 
 RULES: dict[str, GpuRule] = {
     "pointer_device": GpuRule(
-        limit="tensors are on the current device, or in pinned memory of the host",
+        limit="tensors are on the current device, or in pinned host memory",
         says="`ValueError: Pointer argument cannot be accessed from Triton (cpu tensor?)`",
         checked_at="launch",
-        help="move the tensor to the device of the others, as by `.cuda()`",
+        help="move the tensor to the device of the launch, for example with `.cuda()`",
     ),
     "grid": GpuRule(
         limit="2,147,483,647 programs along axis 0, divided by `num_ctas`; 65,535 along axes 1 "
         "and 2",
         says=_INVALID,
         checked_at="launch",
-        help="put the long axis on axis 0 of the grid, or let a program do several of them",
+        help="put the longest axis first in the grid, or let each program do more work",
     ),
     "programs": GpuRule(
-        limit="2,147,483,647 programs in all",
-        says="nothing: Triton multiplies 32-bit integers, and launches nothing",
+        limit="2,147,483,647 programs in total",
+        says="nothing: the product of 32-bit integers overflows, and nothing is launched",
         checked_at="launch",
-        help="make several launches, or let a program do more",
+        help="split the launch into several, or let each program do more work",
     ),
     "threads": GpuRule(
-        limit="1,024 threads in a block: `num_warps` of at most 32",
+        limit="1,024 threads per block: `num_warps` is at most 32",
         says=_OUT_OF.format("threads"),
         checked_at="launch",
-        help="use fewer warps: num_warps",
+        help="use fewer warps (num_warps)",
     ),
     "cluster": GpuRule(
-        limit="`num_ctas` of 16 on sm_90, sm_100 and sm_103, of 8 on sm_120 and sm_121, else of 1",
+        limit="`num_ctas` is at most 16 on sm_90, sm_100 and sm_103, 8 on sm_120 and sm_121, and 1 "
+        "on other GPUs",
         says="`ValueError: num_ctas > 1 requires NVIDIA SM90+`, or "
         "`RuntimeError: Triton Error [CUDA]: invalid cluster size`",
         checked_at="launch",
-        help="use fewer blocks for each program: num_ctas",
+        help="use fewer blocks per program (num_ctas)",
     ),
     "shared_memory": GpuRule(
-        limit="the shared memory of a block, as 232,448 bytes on sm_90, 166,912 on sm_80",
+        limit="the shared memory of a block, for example 232,448 bytes on sm_90 and 166,912 on "
+        "sm_80",
         says=_OUT_OF.format("shared memory"),
         checked_at="compilation",
-        help="use smaller tiles, or fewer of them at a time: num_stages",
+        help="use smaller tiles, or reduce num_stages so that fewer tiles are buffered at once",
     ),
     "registers": GpuRule(
-        limit="65,536 registers in a block, 255 in a thread",
+        limit="65,536 registers per block, 255 per thread",
         says=_OUT_OF.format("threads"),
         checked_at="compilation",
-        help="use smaller tiles, or fewer warps: num_warps",
+        help="use smaller tiles, or fewer warps (num_warps)",
     ),
     "tensor_memory": GpuRule(
         limit="512 columns of tensor memory",
@@ -230,32 +232,33 @@ RULES: dict[str, GpuRule] = {
         limit="the base of a tensor descriptor is a multiple of 16 bytes",
         says=_DESCRIPTOR,
         checked_at="descriptor",
-        help="let the tensor begin at a multiple of 16 bytes, or load it through pointers",
+        help="align the tensor to 16 bytes, or load it through pointers",
     ),
     "descriptor_stride": GpuRule(
-        limit="its strides but the last are multiples of 16 bytes, from 0 to 2^40 - 16",
+        limit="the strides of a tensor descriptor except the last are multiples of 16 bytes, from "
+        "0 to 2^40 - 16",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="pad the rows of the tensor to a multiple of 16 bytes, or load it through pointers",
     ),
     "descriptor_last_stride": GpuRule(
-        limit="its last stride is 1",
+        limit="the last stride of a tensor descriptor is 1",
         says=_DESCRIPTOR,
         checked_at="descriptor",
-        help="a descriptor's last dimension is contiguous: transpose the tensor, or copy it",
+        help="make the last dimension contiguous: transpose the tensor, or copy it",
     ),
     "descriptor_shape": GpuRule(
-        limit="it has at most 5 dimensions, and extents from 1 to 2^32",
+        limit="a tensor descriptor has at most 5 dimensions, and extents from 1 to 2^32",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="give the descriptor the tensor's own shape and strides",
     ),
     "descriptor_block": GpuRule(
-        limit="a row of its block is a multiple of 16 bytes",
+        limit="the row size of a tensor descriptor's block is a multiple of 16 bytes",
         says="`ValueError: Descriptor block shape must have at least 16 bytes in the last "
         "dimension`",
         checked_at="descriptor",
-        help="let a block be at least 16 bytes along the last dimension",
+        help="make each row of the block a multiple of 16 bytes",
     ),
 }
 
@@ -275,7 +278,7 @@ def wrong_device(argument: str, device: str, current: str) -> Violation:
     """
     return _violation(
         "pointer_device",
-        f"`{argument}` is a tensor on {device}, and the kernel is launched on {current}; "
+        f"`{argument}` is a tensor on {device}, but the kernel is launched on {current}; "
         "Triton says: Pointer argument cannot be accessed from Triton (cpu tensor?)",
     )
 
@@ -302,13 +305,14 @@ def _grid(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
         if extent > most:
             yield _violation(
                 "grid",
-                f"axis {axis} of the grid has {extent:,} programs, {most:,} allowed",
+                f"axis {axis} of the grid has {extent:,} programs, but at most {most:,} are "
+                "allowed",
             )
     if product > MOST_PROGRAMS:
         yield _violation(
             "programs",
-            f"the grid has {product:,} programs in all; Triton launches nothing beyond "
-            f"{MOST_PROGRAMS:,}",
+            f"the grid has {product:,} programs in total; Triton launches nothing if there are "
+            f"more than {MOST_PROGRAMS:,}",
         )
 
 
@@ -316,7 +320,7 @@ def _threads(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if needs.threads is not None and needs.threads > limits.threads:
         yield _violation(
             "threads",
-            f"needs {needs.threads:,} threads in a block, {limits.threads:,} available",
+            f"needs {needs.threads:,} threads per block, but only {limits.threads:,} are available",
         )
 
 
@@ -324,7 +328,7 @@ def _cluster(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if limits.cluster is not None and (needs.cluster or 1) > limits.cluster:
         yield _violation(
             "cluster",
-            f"needs clusters of {needs.cluster:,} blocks, {limits.cluster:,} available",
+            f"needs clusters of {needs.cluster:,} blocks, but they have at most {limits.cluster:,}",
         )
 
 
@@ -332,25 +336,26 @@ def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if limits.shared is not None and (needs.shared or 0) > limits.shared:
         yield _violation(
             "shared_memory",
-            f"needs {needs.shared:,} bytes of shared memory, {limits.shared:,} available",
+            f"needs {needs.shared:,} bytes of shared memory, but only {limits.shared:,} are "
+            "available",
         )
     per_thread, in_block = needs.registers or 0, _registers_taken(needs, limits)
     if limits.registers_per_thread is not None and per_thread > limits.registers_per_thread:
         yield _violation(
             "registers",
-            f"needs {per_thread:,} registers in a thread, "
-            f"{limits.registers_per_thread:,} available",
+            f"needs {per_thread:,} registers per thread, but only "
+            f"{limits.registers_per_thread:,} are available",
         )
     elif limits.registers is not None and in_block > limits.registers:
         yield _violation(
             "registers",
-            f"needs {in_block:,} registers in a block, {limits.registers:,} available",
+            f"needs {in_block:,} registers per block, but only {limits.registers:,} are available",
         )
     if (needs.tensor_memory or 0) > limits.tensor_memory:
         yield _violation(
             "tensor_memory",
-            f"needs {needs.tensor_memory:,} columns of tensor memory, {limits.tensor_memory:,} "
-            "available",
+            f"needs {needs.tensor_memory:,} columns of tensor memory, but only "
+            f"{limits.tensor_memory:,} are available",
         )
 
 

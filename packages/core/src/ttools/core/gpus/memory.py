@@ -21,7 +21,7 @@ def read_memory(text: str) -> int:
     match = _AMOUNT.fullmatch(text)
     amount = 0 if match is None else int(float(match[1]) * (1 << _UNITS[(match[2] or "").lower()]))
     if amount < 1:
-        raise UsageError(f"`{text}` is not an amount of memory, as `80GB` or `1.5TB`")
+        raise UsageError(f"`{text}` is not an amount of memory such as `80GB` or `1.5TB`")
     return amount
 
 

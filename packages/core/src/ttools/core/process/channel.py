@@ -149,7 +149,7 @@ class DataCodec:
         if code == _INTEGER:
             return int(bytes(data), 16)
         if code not in self._classes:
-            raise ValueError(f"{code} is no extension of a message")
+            raise ValueError(f"{code} is not a known message extension")
         return msgspec.msgpack.decode(data, type=self._classes[code])
 
 
@@ -214,12 +214,12 @@ class Channel:
         deadline = None if seconds is None else time.monotonic() + seconds
         (length,) = _HEAD.unpack(self._exactly(_HEAD.size, deadline))
         if length > _LONGEST:
-            raise WorkerGoneError("the process has sent something else than a message")
+            raise WorkerGoneError("the process has sent data that is not a message")
         data = self._exactly(length, deadline)
         try:
             return self._codec.decode(data)
         except Exception as error:
-            raise WorkerGoneError("the process has sent something else than a message") from error
+            raise WorkerGoneError("the process has sent data that is not a message") from error
 
     def close(self) -> None:
         """Close this end, which the other end can detect; closing again does nothing."""

@@ -90,4 +90,4 @@ def _call(request: Mapping[str, Any]) -> None:
         owner: ModuleType = importlib.import_module(module)
         getattr(owner, name)(request["given"])
     except Exception as error:  # noqa: BLE001 - the program must not fail
-        sys.stderr.write(f"ttools: this process takes no part in the run: {error}\n")
+        sys.stderr.write(f"ttools: this process is not included in the run: {error}\n")

@@ -184,7 +184,7 @@ def missing_isolation() -> str:
     ends by SIGSEGV instead of SIGABRT.
     """
     if not sys.platform.startswith("linux"):
-        return "namespaces: only Linux has them"
+        return "namespaces exist only on Linux"
     temporary = Path(tempfile.gettempdir()).resolve()
     if any(temporary.is_relative_to(path) for path in ("/dev", "/proc", *_HIDDEN)):
         return f"the folder of temporary files, {temporary}, would be hidden"
@@ -206,4 +206,6 @@ def missing_isolation() -> str:
         with os.fdopen(reading, "rb") as pipe:
             answer = pipe.read().decode(errors="replace")
         os.waitpid(child, 0)
-    return "" if answer == "done" else answer or "the process that tried has ended"
+    return (
+        "" if answer == "done" else answer or "the process that tested isolation terminated early"
+    )

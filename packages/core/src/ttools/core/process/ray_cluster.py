@@ -32,5 +32,6 @@ def connect(address: str | None, *, extra: str) -> tuple[Any, Callable[[], None]
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **local)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UsageError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
+        place = f"at {address}" if address else "on this machine"
+        raise UsageError(f"no Ray cluster {place}: {error}") from error
     return ray, ray.shutdown

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ttools.core.errors import UsageError
 
 #: The remedy, for messages.
-ADVICE = "raise the limit of processes and threads (`ulimit -u`)"
+ADVICE = "raise the limit on processes and threads (`ulimit -u`)"
 
 
 class ThreadLimitError(UsageError):

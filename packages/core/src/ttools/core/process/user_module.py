@@ -72,7 +72,7 @@ def split_word(word: str, what: Literal["function", "kernel"] = "function") -> t
     """
     file, _, name = word.rpartition(":")
     if not file or not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"`{word}`: a {what} is named as FILE.py:{what.upper()}")
+        raise UsageError(f"`{word}`: write a {what} as FILE.py:{what.upper()}")
     return require_file(file), name
 
 
@@ -114,7 +114,7 @@ def load_file(file: str | Path) -> ModuleType:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise LoadError(file, "is no Python file")
+        raise LoadError(file, "is not a Python file")
     if isinstance(spec.loader, SourceFileLoader):
         spec.loader = _SourceLoader(name, str(path))
     replaced = sys.modules.get(name)

@@ -276,10 +276,10 @@ def exit_text(code: int | None) -> str:
     try:
         name, meaning = signal.Signals(-code).name, signal.strsignal(-code)
     except ValueError:
-        return f"was ended by signal {-code}"
+        return f"was killed by signal {-code}"
     if code == -signal.SIGKILL:
-        meaning = "by another process, or by the system for want of memory or processor time"
-    return f"was ended by {name} ({meaning})"
+        meaning = "sent by another process, or by the system when memory or CPU time runs out"
+    return f"was killed by {name} ({meaning})"
 
 
 # --- starting a worker ---------------------------------------------------------------------------

@@ -60,15 +60,19 @@ class Parts:
 
     def _check(self, entries: list[zipfile.ZipInfo]) -> None:
         if len(entries) > MOST_PARTS:
-            raise UsageError(f"{self._name}: a record of {len(entries):,} parts is refused")
+            raise UsageError(
+                f"{self._name}: the record has {len(entries):,} parts; at most {MOST_PARTS:,} are "
+                "allowed"
+            )
         for entry in entries:
             if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _METHODS:
-                raise damaged(self._name, f"its part `{printable(entry.filename)}` is encoded")
+                part = printable(entry.filename)
+                raise damaged(self._name, f"its part `{part}` has an unsupported encoding")
         total = sum(entry.file_size for entry in entries)
         if total > LARGEST_RECORD:
             raise UsageError(
-                f"{self._name}: it unpacks to {total:,} bytes; "
-                f"records of more than {LARGEST_RECORD:,} are refused"
+                f"{self._name}: the unpacked record has {total:,} bytes; at most "
+                f"{LARGEST_RECORD:,} are allowed"
             )
 
     def document(self) -> Any:
@@ -78,12 +82,14 @@ class Parts:
             UsageError: The archive has none.
         """
         if DOCUMENT not in self._entries:
-            raise UsageError(f"{self._name}: it is no record of launches (no {DOCUMENT})")
+            raise UsageError(
+                f"{self._name}: not a record of launches, because it has no {DOCUMENT}"
+            )
         text = self._read(DOCUMENT, LARGEST_DOCUMENT)
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise damaged(self._name, f"{DOCUMENT} is no JSON") from None
+            raise damaged(self._name, f"{DOCUMENT} is not JSON") from None
 
     def text(self, part: str) -> str:
         """Return a part that is text.
@@ -94,7 +100,7 @@ class Parts:
         try:
             return self._read(part, LARGEST_TEXT).decode("utf-8")
         except UnicodeDecodeError:
-            raise damaged(self._name, f"`{printable(part)}` is no text") from None
+            raise damaged(self._name, f"`{printable(part)}` is not text") from None
 
     def array(self, part: str, size: int) -> NDArray[np.uint8]:
         """Return a part that is an array of bytes.
@@ -116,7 +122,7 @@ class Parts:
         except Exception:  # noqa: BLE001 - NumPy evaluates the header, which may raise anything
             shape, dtype = None, None
         if shape != (size,) or dtype != np.uint8 or len(data) - stream.tell() != size:
-            raise damaged(self._name, f"`{printable(part)}` is no array of {size:,} bytes")
+            raise damaged(self._name, f"`{printable(part)}` is not an array of {size:,} bytes")
         return np.frombuffer(data, np.uint8, offset=stream.tell())
 
     def _read(self, part: str, limit: int) -> bytes:
@@ -125,7 +131,8 @@ class Parts:
             raise damaged(self._name, f"its part `{printable(part)}` is missing")
         if entry.file_size > limit:
             raise damaged(
-                self._name, f"`{printable(part)}` has {entry.file_size:,} bytes, too many for it"
+                self._name,
+                f"`{printable(part)}` has {entry.file_size:,} bytes; at most {limit:,} are allowed",
             )
         try:
             with self._archive.open(entry) as stream:
@@ -135,7 +142,9 @@ class Parts:
             reason = str(error) or type(error).__name__
             raise damaged(self._name, f"`{printable(part)}`: {printable(reason)}") from None
         if len(data) != entry.file_size:
-            raise damaged(self._name, f"`{printable(part)}` is not as long as it says")
+            raise damaged(
+                self._name, f"the length of `{printable(part)}` does not match its header"
+            )
         return data
 
 
@@ -162,7 +171,7 @@ def opened(path: Path) -> Iterator[Parts]:
     except FileNotFoundError:
         raise UsageError(f"there is no file `{path}`") from None
     except zipfile.BadZipFile:
-        raise UsageError(f"{path}: it is no record of launches, or only a part of one") from None
+        raise UsageError(f"{path}: not a record of launches, or only part of one") from None
     except _BROKEN as error:
         reason = getattr(error, "strerror", None) or printable(str(error))
         raise UsageError(f"cannot read {path}: {reason}") from None

@@ -49,12 +49,12 @@ def read_record(path: Path) -> Record:
     with container.opened(path) as parts:
         data = parts.document()
         if not isinstance(data, dict) or data.get("format") != schema.FORMAT:
-            raise UsageError(f"{path}: it is no record of launches")
+            raise UsageError(f"{path}: not a record of launches")
         version = data.get("version")
         if isinstance(version, int) and version > schema.VERSION:
             raise UsageError(
-                f"{path}: the record has version {printable(str(version))}, and this ttools "
-                f"reads up to {schema.VERSION}; update ttools"
+                f"{path}: the record has version {printable(str(version))}, but this ttools "
+                f"reads only versions up to {schema.VERSION}; update ttools"
             )
         try:
             return _record(convert(data, schema.Document), parts)

@@ -87,7 +87,7 @@ def _group(group: Sequence[Finding], shown: Sequence[dict[str, Any]]) -> dict[st
         "cause": cause_text(group) if len(group) > 1 else "",
         "first": shown[0],
         "others": shown[1:],
-        "summary": f"{others} of this cause",
+        "summary": f"{others} with this cause",
     }
 
 

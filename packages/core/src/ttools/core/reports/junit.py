@@ -66,7 +66,7 @@ def _program(report: Report) -> TestSuite:
     name = _clean(report.target) or "ttools"
     suite, case = TestSuite(name), TestCase("program", name, 0)
     if report.exit_code:
-        case.result = [Error(f"it ended with status {report.exit_code}", "exit_status")]
+        case.result = [Error(f"the program exited with status {report.exit_code}", "exit_status")]
     else:
         case.result = [Skipped(no_launch(report))]
     suite.add_testcase(case)

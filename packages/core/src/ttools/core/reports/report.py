@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from ttools.core.reports.tensor_map import TensorMap
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
-_NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
-_ELSEWHERE = "all Triton kernels were launched in a run of the program's own, not in this one"
+_NONE_CHOSEN = "none of the selected Triton kernels was launched, so nothing was checked"
+_ELSEWHERE = (
+    "all Triton kernels were launched in runs that the program itself started, which have their "
+    "own reports"
+)
 #: Maximum number of kernels or launches listed in a summary.
 _MOST_LISTED = 3
 #: Kinds of findings that are not accesses outside a tensor but may result from such accesses.
@@ -123,7 +126,7 @@ def cause_text(group: Sequence[Finding]) -> str:
     accesses = [f for f in group if f.kind not in _RACES]
     line = f" (line {cause.location.line})" if cause.location is not None else ""
     texts = {
-        "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'lanes outside'}",
+        "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'out-of-bounds lanes'}",
         "index": f"index `{cause.source}`{line} is not bounded",
         "barrier": f"a barrier is missing before `{cause.source}`{line}",
     }
@@ -204,7 +207,7 @@ def _rest(report: Report) -> str:
 def _interrupted(report: Report) -> str:
     if not report.is_interrupted:
         return ""
-    return "; the run was interrupted, and what it had not done by then was not checked"
+    return "; the run was interrupted, so the rest of the program was not checked"
 
 
 def unfinished_text(launches: Iterable[TallyEntry]) -> str:
@@ -233,7 +236,7 @@ def no_launch(report: Report) -> str:
 def configs_text(launches: Iterable[TallyEntry]) -> str:
     """List autotuned kernels that did not run in all of their configurations; empty if none.
 
-    An example is `1 of 12 configurations of `matmul` run (--all-configs)`.
+    An example is `1 of 12 configurations of `matmul` ran (--all-configs)`.
     """
     configs_by_kernel: dict[str, set[str]] = {}
     choices: Counter[str] = Counter()
@@ -244,7 +247,7 @@ def configs_text(launches: Iterable[TallyEntry]) -> str:
             )
             choices[entry.spec.kernel] = max(choices[entry.spec.kernel], entry.spec.site.choices)
     partly = [
-        f"{len(configs):,} of {counted(choices[kernel], 'configuration')} of `{kernel}` run"
+        f"{len(configs):,} of {counted(choices[kernel], 'configuration')} of `{kernel}` ran"
         for kernel, configs in configs_by_kernel.items()
         if len(configs) < choices[kernel]
     ]

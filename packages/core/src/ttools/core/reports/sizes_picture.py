@@ -113,13 +113,15 @@ def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator
     if low <= last and (first is None or verdict.is_least):
         title = f"proved for {ranges_text({name: (low, last)})}"
         if first is not None and others:
-            title += ", the other sizes being those of the failure"
+            title += ", with the other sizes as in the failure"
         yield axis.part("proved", low, last, title)
     elif low <= last:
         title = f"not known for {ranges_text({name: (low, last)})}: smaller sizes may fail, too"
         yield axis.part("unproved", low, last, title)
     if first is not None:
-        yield axis.part("failing", first, high, "nothing is claimed from the failing size on")
+        yield axis.part(
+            "failing", first, high, "no claim is made for the failing size or larger sizes"
+        )
     reasons: dict[tuple[int, int], list[str]] = {}
     for unproved in verdict.unproved:
         begin, end = unproved.sizes.get(name, (low, high))

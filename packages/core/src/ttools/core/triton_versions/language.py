@@ -66,7 +66,10 @@ def combine_function(region_builder: Any) -> Any:
     for name in ("combine_fn", "scalar_fn"):
         if name in cells:
             return cells[name].cell_contents
-    raise TtoolsError("Triton's reductions changed; this is a defect of ttools, please report it")
+    raise TtoolsError(
+        "ttools does not know the reductions of this Triton version; this is a bug in ttools, "
+        "please report it"
+    )
 
 
 def argument_type(argument: Any) -> str:

@@ -46,7 +46,7 @@ def read_foreign_ttir(path: Path) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {path}: {reason}") from error
     if len(raw) > LARGEST:
-        raise UsageError(f"{path}: more than {LARGEST:,} bytes are refused")
+        raise UsageError(f"{path}: the file is too large; at most {LARGEST:,} bytes are allowed")
     reason = _wrong(text)
     if reason:
         raise UsageError(f"{path}: not valid TTIR: {reason}")
@@ -76,7 +76,7 @@ def _wrong(text: str) -> str | None:
     """Return a defect of the text that can be found without parsing it, or None."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        return f"line {line} holds a byte of zero"
+        return f"line {line} contains a null byte"
     depth = 0
     for match in _WORDS.finditer(text):
         word = match[0]
@@ -99,7 +99,9 @@ def _try_in_child(path: Path, name: str) -> None:
     try:
         code = worker.wait(_PATIENCE_S)
     except WorkerSlowError:
-        raise UsageError(f"{name}: Triton {version} does not end reading it") from None
+        raise UsageError(
+            f"{name}: Triton {version} did not finish reading it within {_PATIENCE_S} s"
+        ) from None
     finally:
         worker.end()
     if code is not None and code < 0:

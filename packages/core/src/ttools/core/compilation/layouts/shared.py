@@ -23,7 +23,7 @@ def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
     offset_of = offset(layout, shape)
     if offset_of is None:
         return
-    yield f"of a tile of {shape[0]}x{shape[1]}, elements lie in shared memory as follows:"
+    yield f"offsets of elements in shared memory, for a tile of {shape[0]}x{shape[1]}:"
     for row in (n for n in _ROWS if n < shape[0]):
         yield f"row {row}: {_runs_text(offset_of, row, shape[1])}"
 

@@ -124,16 +124,16 @@ _HOLDERS: dict[str, Callable[[Layout, tuple[int, ...], int], Holder | None]] = {
 #: The maximum number of runs of a thread's elements that are shown.
 _RUNS_SHOWN = 4
 _WORDS = {
-    "blocked": "each thread holds a small block, threads and warps tile the rest",
+    "blocked": "each thread holds a small block; threads and warps tile the rest",
     "linear": "lanes and registers map to elements bit by bit",
-    "nvidia_mma": "accumulators of the tensor cores, spread over threads as those demand",
-    "dot_op": "an operand of a product, as its matrix instructions take it",
+    "nvidia_mma": "accumulators of the tensor cores, distributed over threads as they require",
+    "dot_op": "an operand of a matrix product, laid out as its matrix instructions require",
     "amd_mfma": "accumulators of the matrix cores (MFMA)",
     "amd_wmma": "accumulators of the matrix cores (WMMA)",
-    "nvmma_shared": "shared memory, swizzled as wgmma, tcgen05 and the TMA read it",
-    "swizzled_shared": "shared memory, rows rotated so that neighbours avoid one bank",
-    "padded_shared": "shared memory, padded so that neighbours avoid one bank",
-    "amd_rotating_shared": "shared memory, rows rotated so that neighbours avoid one bank",
+    "nvmma_shared": "shared memory, swizzled as wgmma, tcgen05 and TMA require",
+    "swizzled_shared": "shared memory, rows rotated so that adjacent rows use different banks",
+    "padded_shared": "shared memory, padded so that adjacent rows use different banks",
+    "amd_rotating_shared": "shared memory, rows rotated so that adjacent rows use different banks",
     "shared_memory": "a memory space, not a layout: shared memory of a block",
     "tensor_memory": "a memory space, not a layout: tensor memory of Blackwell's tensor cores",
     "tensor_memory_encoding": "tensor memory of Blackwell's tensor cores",
@@ -143,7 +143,7 @@ _WORDS = {
 
 def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> Iterator[str]:
     """Yield sentences about the layout and the distribution of the largest tile with it."""
-    yield _WORDS.get(layout.kind, "a layout that ttools does not explain")
+    yield _WORDS.get(layout.kind, "a layout that ttools cannot describe")
     if not shapes:
         return
     yield from shared.explain(layout, shapes[0])
@@ -152,10 +152,10 @@ def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> 
         return
     shape = "x".join(map(str, elements.shape))
     axis, run = elements.contiguous()
-    side_by_side = f", {run} side by side along axis {axis}" if run > 1 else ""
+    side_by_side = f", in runs of {run} along axis {axis}" if run > 1 else ""
     yield (
-        f"of a tile of {shape} each of {elements.lanes * elements.warps} threads holds "
-        f"{counted(elements.registers, 'element')}{side_by_side}"
+        f"each of {elements.lanes * elements.warps} threads holds "
+        f"{counted(elements.registers, 'element')} of a tile of {shape}{side_by_side}"
     )
     for thread in (0, 1, elements.lanes) if elements.warps > 1 else (0, 1):
         yield f"thread {thread} holds {_runs(elements.elements(thread))}"

@@ -155,8 +155,8 @@ class CUDAGraph:
 
     def _refuse(self, *args: object, **kwargs: object) -> Any:
         raise UnsupportedError(
-            "the `cudaGraph_t` of a CUDA graph on a mapped device, where CUDA is not",
-            help="`debug_dump(path)` writes what is recorded",
+            "the `cudaGraph_t` of a CUDA graph on a mapped device, which does not use CUDA",
+            help="use `debug_dump(path)`, which writes the recorded operations to a file",
         )
 
     raw_cuda_graph = raw_cuda_graph_exec = get_graph_data = _refuse

@@ -422,8 +422,8 @@ def _composed(name: str) -> Kernel:
             owner = name.partition("::")[0]
             owner = "torch" if owner in ("aten", "c10d") else f"the library `{owner}`"
             raise UnsupportedError(
-                f"{name} on a mapped device: {owner} has it for GPUs only",
-                help="`tensor.cpu()` and operators that the CPU has compute the same",
+                f"{name} on a mapped device: {owner} implements it only for GPUs",
+                help="compute the same on CPU tensors (`tensor.cpu()`) with other operators",
             ) from error
 
     return composed
@@ -476,4 +476,4 @@ def _update(tensor: Any, host: Any) -> None:
     elif tensor.layout is torch.sparse_coo:
         own_kernel("aten::copy_sparse_to_sparse_", "SparseCPU")(tensor, to_cuda(host))
     elif tensor.values().data_ptr() != host.values().data_ptr():
-        raise UnsupportedError(f"changing which elements a {tensor.layout} tensor has, in place")
+        raise UnsupportedError(f"changing in place which elements a {tensor.layout} tensor stores")

@@ -125,7 +125,7 @@ class Recorded:
         """
         capture.check()
         if self._communicates:
-            raise self._unsupported("what processes exchange")
+            raise self._unsupported("communication between processes cannot be recorded")
         if self._waits or self._reads_on_host(args, kwargs):
             raise capture.refuse()
         if self._answers or self._allocates:
@@ -140,7 +140,7 @@ class Recorded:
             result = self._shapes(*on_meta[0], **on_meta[1])
         except NotImplementedError as error:
             raise self._unsupported(
-                "torch does not know its results' sizes without computing them"
+                "torch cannot determine the sizes of its results without computing them"
             ) from error
         for name in self._outputs:
             _for_each_pair(_give_size, kwargs[name], on_meta[1][name])
@@ -161,7 +161,7 @@ class Recorded:
     def _unsupported(self, why: str) -> UnsupportedError:
         return UnsupportedError(
             f"{self._name} in a CUDA graph on a mapped device: {why}",
-            help="leave it out of what is captured",
+            help="move it out of the captured code",
         )
 
     # ---- operands
@@ -244,7 +244,9 @@ class Recorded:
             if isinstance(value, torch.Tensor) and value.shape == places.shape:
                 places.copy_(to_host(value))
             elif not is_spare:
-                raise self._unsupported("its results have other sizes when the graph is replayed")
+                raise self._unsupported(
+                    "the sizes of its results differ when the graph is replayed"
+                )
         elif places is not None:
             for number, (place, result) in enumerate(zip(places, value, strict=True)):
                 self._fill(place, result, number > 0 and self._short in _SPARE)
