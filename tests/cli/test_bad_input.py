@@ -85,8 +85,8 @@ module {
     ("words", "sentence"),
     [
         (("--arg", f"x=rand:f32[{','.join('1' * 501)}]"), "a tensor of 501 dimensions"),
-        (("--arg", f"x=rand:f32[{'9' * 5000}]"), "an extent of more than 18 digits"),
-        (("--arg", "x=rand:f32[0,9999999999,9999999999]"), "there is no memory for a tensor"),
+        (("--arg", f"x=rand:f32[{'9' * 5000}]"), "an extent has more than 18 digits"),
+        (("--arg", "x=rand:f32[0,9999999999,9999999999]"), "not enough memory for a tensor"),
         (("--arg", "x=" + "[" * DEEP), "is not a tensor"),
         (("--arg", "x=zeros:f32[1]", "--grid", "9" * 5000), "--grid is `999"),
         (("--arg", "x=zeros:f32[1]", "--grid", "[" * DEEP), "--grid is `[[["),
@@ -121,7 +121,7 @@ def test_grids_with_no_or_four_dimensions(
 ) -> None:
     (tmp_path / "grid.py").write_text(LAUNCH.format(grid=grid))
     result = ttools("interpret", "--engine", engine, "grid.py")
-    assert "extents; a grid has one to three" in refused(result)
+    assert "dimensions; Triton grids have one to three" in refused(result)
 
 
 def test_a_generic_module_runs(ttools: Run, tmp_path: Path) -> None:

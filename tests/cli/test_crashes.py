@@ -228,6 +228,7 @@ def test_llvm_gives_up(end: str, user: str, tmp_path: Path) -> None:
     assert result.returncode == (-signal.SIGABRT if end == "abort" else 1)
     line = DEFECT[: DEFECT.index("def defect_kernel")].count("\n") + 1
     assert (
-        f"LLVM gave up while kernel `defect_kernel` (defined at {script}:{line})" in result.stderr
+        f"LLVM aborted while compiling kernel `defect_kernel` (defined at {script}:{line})"
+        in result.stderr
     )
-    assert "this is a defect of ttools: please report it" in result.stderr
+    assert "this is a bug in ttools; please report it" in result.stderr

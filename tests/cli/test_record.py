@@ -194,7 +194,7 @@ def test_records_have_a_time_limit_by_default(
         (("record", "a.tt"), "`a.tt` is no program"),
         (("record", "--output", "a.zip", "script.py"), "the name of a record ends in .tt"),
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
-        (("record", "--launch", "last", "script.py"), "`last` is no number and no range"),
+        (("record", "--launch", "last", "script.py"), "`last` is neither a number nor a range"),
         (("tune", "a.tt"), "`a.tt` is no program"),
         (("inspect", "bad.tt"), "bad.tt: not a record of launches"),
     ],
@@ -258,7 +258,7 @@ def test_an_old_record_says_what_it_lacks(ttools: Run, tmp_path: Path) -> None:
     result = ttools("profile", "--gpu", "h100", "old.tt", COLUMNS="80")
     assert result.returncode == 0
     assert "projected" in result.stdout
-    assert "old.tt was written by an earlier ttools and does not contain num_warps" in result.stderr
+    assert "old.tt was written by an earlier version of ttools and lacks num_warps" in result.stderr
 
 
 def test_outputs_in_bf16_are_saved_in_a_type_of_numpy(ttools: Run, tmp_path: Path) -> None:

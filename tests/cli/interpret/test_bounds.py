@@ -61,8 +61,8 @@ def test_each_line_is_reported_once(command: str, tmp_path: Path) -> None:
         kind = "loads" if line == 8 else "stores"
         assert re.fullmatch(
             rf"ttools: warning: kernel `halves_kernel` at {script}:{line}: 24 {kind} outside its "
-            rf"tensors were skipped in the first launch that has any; `ttools sanitize {script}` "
-            "shows which",
+            rf"tensors were skipped in the first launch with such accesses; `ttools sanitize "
+            rf"{script}` lists them",
             text,
         )
 

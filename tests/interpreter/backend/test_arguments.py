@@ -79,7 +79,7 @@ def test_a_pointer_must_be_an_address(value: Any) -> None:
 def test_a_kernel_with_other_parameters_is_an_error() -> None:
     plan = ArgumentPlan(["x", "n"], ["*fp32", "i32"])
     plan.check(["!tt.ptr<f32>", "i32"])
-    with pytest.raises(TtoolsError, match="defect of ttools"):
+    with pytest.raises(TtoolsError, match="bug in ttools"):
         plan.check(["!tt.ptr<f32>", "i32", "i32"])
 
 

@@ -64,7 +64,7 @@ def test_loaded_pointers_must_point_to_a_tensor() -> None:
     x, out = torch.tensor([41.0]), torch.zeros(1)
     through_table[(1,)](torch.tensor([x.data_ptr()]), out)
     assert out.item() == 42.0
-    with pytest.raises(KernelError, match="belongs to no tensor that is alive"):
+    with pytest.raises(KernelError, match="does not belong to a live tensor"):
         through_table[(1,)](torch.tensor([8]), out)
     with pytest.raises(KernelError, match="the address is null"):
         through_table[(1,)](torch.tensor([0]), out)
@@ -78,7 +78,7 @@ def condition_on_a_block(x_ptr):
 
 
 def test_conditions_on_blocks_are_errors() -> None:
-    with pytest.raises(UnsupportedError, match="the truth of a block of values") as raised:
+    with pytest.raises(UnsupportedError, match=r"bool\(\) of a block of values") as raised:
         condition_on_a_block[(1,)](torch.zeros(4))
     assert raised.value.location is not None
     assert raised.value.location.line == line_of(condition_on_a_block, "if x > 0")
@@ -91,13 +91,13 @@ def waits(flag_ptr):
 
 
 def test_waiting_for_another_program_is_an_error() -> None:
-    with pytest.raises(KernelError, match="no other program can go on; ") as raised:
+    with pytest.raises(KernelError, match="no other program can continue; ") as raised:
         waits[(2,)](torch.zeros(1, dtype=torch.int32))
     assert raised.value.kind == "deadlock"
 
 
 def test_observed_launches_cannot_run_eagerly() -> None:
-    with pytest.raises(UsageError, match="cannot be observed"):
+    with pytest.raises(UsageError, match="an observer needs the native engine"):
         interpret(engine="eager", observer=object())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="must be one of native, eager"):
         interpret(engine="other")  # type: ignore[arg-type]

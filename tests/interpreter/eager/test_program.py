@@ -52,7 +52,7 @@ def test_triton_is_restored() -> None:
         assert int(tl.program_id(0)) == 0
         values = tl.arange(0, 2)
     assert (dict(vars(tl)), dict(vars(tl.math)), triton.JITFunction.__call__) == before
-    with pytest.raises(UsageError, match="no eager program runs here"):
+    with pytest.raises(UsageError, match="no eager program is running"):
         values + 1
     with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
         double(values)
@@ -84,7 +84,7 @@ def test_mistakes_are_errors() -> None:
         with pytest.raises(KernelError, match="device_assert `low` failed"):
             tl.device_assert(tl.arange(0, 4) > 0, "low")
     with (
-        pytest.raises(UsageError, match=r"no program \(8, 0, 0\) in a grid of \(8, 1, 1\)"),
+        pytest.raises(UsageError, match=r"no program \(8, 0, 0\) in the grid \(8, 1, 1\)"),
         eager_program(pid=8, grid=8),
     ):
         pass

@@ -304,14 +304,14 @@ def test_effects_are_errors_even_if_the_result_is_unused() -> None:
         ("ld.global.b32 $0, [$1];", "`ld.global.b32 $0, [$1]`"),
         ("st.global.b32 [$1], $0;", "`st.global.b32 [$1], $0`"),
         ("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;", "`shfl.sync.bfly.b32"),
-        ("mov.u32 $0, %tid.x;", "%tid.x is not known"),
-        ("mov.u32 $0, %laneid;", "%laneid is not known"),
+        ("mov.u32 $0, %tid.x;", "%tid.x is not a known register"),
+        ("mov.u32 $0, %laneid;", "%laneid is not a known register"),
         ("add.cc.u32 $0, $1, $1;", "modifier .cc"),
-        ("add.rz.f16 $0, $1, $1;", "$1 has 32 bits, .f16 is needed"),
-        ("add.u64 $0, $1, $1;", "$1 has 32 bits, .u64 is needed"),
+        ("add.rz.f16 $0, $1, $1;", "$1 has 32 bits, but .f16 is required"),
+        ("add.u64 $0, $1, $1;", "$1 has 32 bits, but .u64 is required"),
         ("add.u32 $0, $1;", "2 operands"),
         ("add.f32 $0, $1, 1;", "1 as a value of type .f32"),
-        ("add.u32 $0, $1, t;", "t is not known"),
+        ("add.u32 $0, $1, t;", "t is not a known register"),
         ("{ .reg .b32 t; add.u32 $0, $1, t; }", "t is read before it is written"),
         ("again: add.u32 $0, $1, $1;", "label again"),
         ("add.u32 $0, $1, $1", ""),
@@ -322,7 +322,7 @@ def test_effects_are_errors_even_if_the_result_is_unused() -> None:
         ("bar.red.popc.u32 $0, 0, $1;", "`bar.red"),
         ("prmt.b32.f5e $0, $1, $1, 0;", "modifier .f5e"),
         ("lop3.b32 $0, $1, $1, $1, $1;", "not a literal"),
-        ("mov.u32 $0, $2;", "$2 is not known"),
+        ("mov.u32 $0, $2;", "$2 is not a known register"),
         ("", "output $0 is never written"),
         ("{ mov.u32 $0, $1;", "closing brace"),
     ],
@@ -346,12 +346,12 @@ def test_errors(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("constraints", "kinds", "pack", "sentence"),
     [
-        ("=r", ["i32"], 1, "0 input constraints for 1 registers of operands"),
-        ("=r,r,r", ["i32"], 1, "2 input constraints for 1 registers"),
-        ("=r,=r,r", ["i32"], 1, "2 output constraints for 1 registers"),
+        ("=r", ["i32"], 1, "0 input constraints for 1 operand registers"),
+        ("=r,r,r", ["i32"], 1, "2 input constraints for 1 operand registers"),
+        ("=r,=r,r", ["i32"], 1, "2 output constraints for 1 result registers"),
         ("=v,v", ["i32"], 1, 'constraint "v"'),
         ("=r,h", ["i32"], 1, "a register of 16 bits for an operand of 32"),
-        ("=h,r", ["i32"], 1, "output register too small"),
+        ("=h,r", ["i32"], 1, "output register that is too small"),
         ("=r,r", ["i32"], 3, "pack = 3"),
     ],
 )
@@ -378,7 +378,9 @@ def test_a_part_of_an_instance_is_an_error() -> None:
         {"asm_string": "mov.b32 $0, $1;", "constraints": "=r,r", "packed_element": 4},
     )
     op.results[0].type = ir.TensorType((64,), ir.IntegerType(8))
-    with pytest.raises(UnsupportedError, match="4 elements packed, where 1 are computed at once"):
+    with pytest.raises(
+        UnsupportedError, match="pack = 4, but only 1 elements are computed at once"
+    ):
         lower(Builder(), op, 1, [SSAValue("%x", "i8")])
 
 

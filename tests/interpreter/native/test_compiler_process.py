@@ -220,7 +220,7 @@ def test_if_no_process_can_start_this_process_compiles(monkeypatch: pytest.Monke
     monkeypatch.setattr(compiler_process, "spawn_worker", refuses)
     out = torch.zeros(64)
     softmax.device_caches.clear()
-    with interpret(), pytest.warns(RuntimeWarning, match="no process can be started: Resource"):
+    with interpret(), pytest.warns(RuntimeWarning, match="the process cannot be started: Resource"):
         softmax[(1,)](torch.ones(64), out, 64)
     assert out.tolist() == [1 / 64] * 64
 

@@ -14,14 +14,14 @@ x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="tests names of 
 
 @pytest.mark.parametrize("name", ["nonsense", "a b", "x" * 500, "../x", "\u00e9", "-", "+avx2"])
 def test_unknown_names_are_errors(name: str) -> None:
-    with pytest.raises(UsageError, match="LLVM knows no such CPU for this machine"):
+    with pytest.raises(UsageError, match="LLVM has no such CPU for this machine"):
         jit.host_target(name)
 
 
 @x86
 @pytest.mark.parametrize("name", ["i386", "pentium4"])
 def test_32_bit_cpus_are_errors(name: str) -> None:
-    with pytest.raises(UsageError, match="LLVM knows no such CPU"):
+    with pytest.raises(UsageError, match="LLVM has no such CPU"):
         jit.host_target(name)
 
 
@@ -29,7 +29,7 @@ def test_32_bit_cpus_are_errors(name: str) -> None:
 def test_cpus_with_more_features_are_errors() -> None:
     if jit._host_features().get("avx512fp16"):
         pytest.skip("this machine has the features of the newest CPUs")
-    with pytest.raises(UsageError, match="it lacks instructions that CPU has"):
+    with pytest.raises(UsageError, match="it lacks some of its instructions"):
         jit.host_target("sapphirerapids")
 
 

@@ -115,7 +115,7 @@ def test_selection_of_launches(tmp_path: Path) -> None:
         program()
     assert recorder.seen == 0
     assert not (tmp_path / "none.tt").exists()
-    with pytest.raises(UsageError, match="`last` is no number and no range"):
+    with pytest.raises(UsageError, match="`last` is neither a number nor a range"):
         record(tmp_path / "a.tt", launches="last")
 
 
@@ -129,7 +129,7 @@ def test_generated_numbers_replace_data(tmp_path: Path) -> None:
     index = torch.randint(5, 4000, (4096,))
     with record(tmp_path / "a.tt", data="seed") as recorder:
         gather[(4,)](x, index, torch.zeros(4096), BLOCK=1024)
-    assert recorder.notes == ["`gather`: memory is recorded as random numbers like it"]
+    assert recorder.notes == ["`gather`: memory is recorded as similar random numbers (see --data)"]
     assert (tmp_path / "a.tt").stat().st_size < 10_000
     tensors = replay_one(tmp_path / "a.tt").tensors
     assert abs(float(tensors["x_ptr"].mean()) - 10) < 0.5
@@ -184,7 +184,10 @@ def test_unrecordable_launches_are_errors(tmp_path: Path) -> None:
     with record(tmp_path / "a.tt") as recorder:
         through_table[(1,)](torch.tensor([x.data_ptr()]), out)
     assert recorder.notes == [
-        "`through_table` is not recorded: it takes addresses from memory, which hold here only"
+        (
+            "`through_table` is not recorded: it loads addresses from memory, which are valid only in "
+            "this process"
+        )
     ]
     assert float(out) == 1.0
 
@@ -258,9 +261,9 @@ module {{
         ({"ttir": "module {"}, "a.tt"),
         ({"ttir": "module {}"}, "expected `tt.func`"),
         ({"ttir": "module { tt.func private @k() { tt.return } }"}, "not as Triton writes it"),
-        ({"ttir": "module { tt.func public @k() { tt.return } }"}, "other parameters"),
+        ({"ttir": "module { tt.func public @k() { tt.return } }"}, "do not match the recorded"),
         ({"arguments": (ArgumentSpec(name="a", type="i7", value=1),)}, "can have type i7"),
-        ({"arguments": ()}, "takes other parameters than the record gives"),
+        ({"arguments": ()}, "parameters do not match the recorded arguments"),
     ],
 )
 def test_invalid_kernels_are_errors(file: Path, values: dict[str, Any], sentence: str) -> None:

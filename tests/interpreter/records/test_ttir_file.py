@@ -85,14 +85,14 @@ def test_a_file_that_triton_wrote_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n": None}, r"no argument is given for `n` \(i32\); write for example n=1"),
+        ({"n": None}, r"no argument is given for `n` \(i32\); write, for example, n=1"),
         ({"x": None}, r"x=rand:f32\[1024\]"),
         ({"m": "1"}, "no parameter `m`; it has `x` \\(tensor of f32\\)"),
-        ({"x": "rand:f16[200]"}, "the kernel's tensor is f32, not f16"),
+        ({"x": "rand:f16[200]"}, "the kernel expects a tensor of f32, not f16"),
         ({"x": "rand:q7[200]"}, "unknown element type `q7`"),
-        ({"x": "noise:f32[200]"}, "no generator is called `noise`"),
-        ({"x": "zeros(1):f32[200]"}, "only full takes a value"),
-        ({"x": "full:f32[200]"}, "full needs its value"),
+        ({"x": "noise:f32[200]"}, "there is no generator `noise`"),
+        ({"x": "zeros(1):f32[200]"}, "does not take a value"),
+        ({"x": "full:f32[200]"}, "full needs a value"),
         ({"x": "5"}, "is not a tensor of f32"),
         ({"x": "/nowhere/x.npy"}, "cannot read /nowhere/x.npy: No such file"),
         ({"n": "many"}, "`many` is not an integer"),
@@ -176,7 +176,9 @@ def test_files_must_have_the_type_of_the_parameter(tmp_path: Path) -> None:
     floats = np.arange(6, dtype=np.float32).reshape(2, 3).T
     np.save(tmp_path / "x.npy", floats)
     np.testing.assert_array_equal(make_array(f"{tmp_path}/x.npy", "x", "f32"), floats)
-    with pytest.raises(UsageError, match="holds float32, but the kernel's tensor is i32"):
+    with pytest.raises(
+        UsageError, match="contains float32, but the kernel expects a tensor of i32"
+    ):
         make_array(f"{tmp_path}/x.npy", "x", "i32")
     with pytest.raises(UsageError, match="drop `:a`"):
         make_array(f"{tmp_path}/x.npy:a", "x", "f32")
@@ -189,7 +191,7 @@ def test_archives_with_several_arrays_need_a_key(tmp_path: Path) -> None:
     assert (ones == 1).all()
     np.savez(tmp_path / "two.npz", a=np.ones(2), b=np.zeros(2, np.uint32))
     assert make_array(f"{tmp_path}/two.npz:b", "x", "i32").dtype == np.int32
-    with pytest.raises(UsageError, match="say which array; it holds a, b"):
+    with pytest.raises(UsageError, match="KEY; it contains a, b"):
         make_array(f"{tmp_path}/two.npz", "x", "f64")
     with pytest.raises(UsageError, match="has no array `c`"):
         make_array(f"{tmp_path}/two.npz:c", "x", "f64")

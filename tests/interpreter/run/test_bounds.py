@@ -308,7 +308,7 @@ def test_each_line_is_reported_once(
     line = copy_kernel.starting_line_number + 3
     assert [text.split(";")[0] for text in warnings] == [
         f"ttools: warning: kernel `copy_kernel` at {__file__}:{line}: 28 {accesses} outside its "
-        "tensors were skipped in the first launch that has any"
+        "tensors were skipped in the first launch with such accesses"
         for accesses in ("loads", "stores")
     ]
     assert all("`ttools sanitize" in text for text in warnings)

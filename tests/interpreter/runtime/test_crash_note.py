@@ -101,7 +101,7 @@ def test_the_report_is_complete(how: str, name: str, tmp_path: Path) -> None:
     else:
         completed = PYTHON.run(arguments, env=environment)
     assert completed.stderr == (
-        "\nerror: the process was killed by a bad access to memory or a damaged heap; "
+        "\nerror: the process was killed by an invalid memory access or a damaged heap; "
         "the last kernel to start was `last_kernel` "
         f"(defined at {tmp_path / 'last_kernel.py'}:6)\n      help: the first advice\n"
     )

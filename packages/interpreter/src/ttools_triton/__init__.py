@@ -36,8 +36,8 @@ def _sentence(error: ImportError) -> str:
     if spec is None or spec.origin is None:
         cause, remedy = str(error), "reinstall ttools-core and ttools-interpreter"
     else:
-        cause = f"`import ttools` finds {spec.origin}, which is not ours"
-        remedy = "uninstall or rename that"
+        cause = f"`import ttools` finds {spec.origin}, which is unrelated to this tool"
+        remedy = "uninstall or rename it"
     return f"ttools: Triton runs without its CPU backend: {cause}; {remedy}"
 
 

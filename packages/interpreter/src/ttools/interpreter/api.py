@@ -104,7 +104,7 @@ class Interpretation(ContextDecorator, Result):
         from ttools.core.triton_versions import take_over_triton_interpret
 
         if take_over_triton_interpret():
-            self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
+            self._run.warn("TRITON_INTERPRET is set; it is ignored, and kernels run in ttools")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         INTERCEPTION.__enter__()
@@ -232,7 +232,7 @@ def interpret(
     if dot is not None:
         _check("dot", dot, get_args(DotMode))
     if engine == "eager" and observer is not None:
-        raise UsageError("engine='eager': what the eager engine runs cannot be observed")
+        raise UsageError("engine='eager': an observer needs the native engine")
     if programs is not None:
         selection.parse(programs)
     device_map = emulated_gpu(device_map, gpu)

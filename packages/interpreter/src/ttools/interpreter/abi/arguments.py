@@ -70,7 +70,7 @@ def _check_memory(value: Any) -> None:
     if getattr(device, "type", None) == "meta":
         raise ValueError("a tensor on the meta device has no memory")
     if not _is_freed(value):
-        raise ValueError("the tensor has no memory: it is fake")
+        raise ValueError("the tensor has no memory, because it is a fake tensor")
 
 
 def _is_freed(value: Any) -> bool:
@@ -138,8 +138,8 @@ class ArgumentPlan:
         expected = [t.startswith("*") for t in self.types]
         if [t.startswith("!tt.ptr") for t in parameters] != expected:
             raise TtoolsError(
-                f"the kernel takes ({', '.join(parameters)}), but Triton's signature gives "
-                f"({', '.join(self.types)}); this is a defect of ttools, please report it"
+                f"the kernel has parameters ({', '.join(parameters)}), but Triton's signature has "
+                f"({', '.join(self.types)}); this is a bug in ttools; please report it"
             )
 
     def flatten(self, arguments: Sequence[Any]) -> list[Any]:
@@ -209,7 +209,7 @@ class ArgumentPlan:
             if _is_freed(flat[index]):
                 raise UsageError(
                     f"argument `{self.names[index]}` ({self.types[index]}): the tensor has no "
-                    "memory: its storage was resized to 0 bytes"
+                    "memory, because its storage was resized to 0 bytes"
                 )
 
     def _misfit(self, flat: Sequence[Any]) -> UsageError:

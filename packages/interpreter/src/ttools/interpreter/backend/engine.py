@@ -12,8 +12,10 @@ from ttools.interpreter.frontend.triton_passes import gluon_refused
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.notices import announce_eager_kernel
 
-_NOT_LAUNCHED = "only the eager engine can run it: launch the kernel, or use tl.device_print"
-_OBSERVED = "remove it: what the eager engine runs is not checked"
+_NOT_LAUNCHED = (
+    "it cannot be compiled: launch the kernel, which then runs as Python, or use tl.device_print"
+)
+_OBSERVED = "remove it: a kernel with it runs as Python, where it cannot be checked"
 
 
 def note_assertions(source: CompiledSource, launched: Any) -> None:
@@ -71,6 +73,6 @@ def _refuse_unwritable(source: CompiledSource) -> None:
         if not file.isprintable() and any("\ud800" <= c <= "\udfff" for c in file):
             shown = file.encode(errors="backslashreplace").decode()
             raise UsageError(
-                f"a kernel is in {shown}, a path that is not UTF-8, which Triton cannot compile "
-                "from; rename the file or its folder"
+                f"Triton cannot compile a kernel from {shown}, because the path is not valid "
+                "UTF-8; rename the file or its folder"
             )

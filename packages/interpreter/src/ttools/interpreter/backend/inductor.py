@@ -223,8 +223,8 @@ def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
         def codegen_with_cpp_wrapper(self: Any) -> Any:
             if "cuda" in self.device_types:
                 raise UnsupportedError(
-                    "a C++ wrapper of torch.compile, which loads kernels as a GPU's binaries",
-                    help="leave out `cpp_wrapper`, and ahead-of-time compilation",
+                    "a C++ wrapper of torch.compile, which loads kernels as GPU binaries",
+                    help="do not use `cpp_wrapper` or ahead-of-time compilation",
                 )
             return generate(self)
 

@@ -158,8 +158,8 @@ def _checked_grid(grid: Any, kernel: str) -> Any:
         return lambda meta: _checked_grid(grid(meta), kernel)
     if isinstance(grid, (tuple, list)) and not 1 <= len(grid) <= 3:
         raise UsageError(
-            f"kernel `{kernel}`: the grid {tuple(grid)} has {len(grid)} extents; a grid has one "
-            "to three"
+            f"kernel `{kernel}`: the grid {tuple(grid)} has {len(grid)} dimensions; Triton grids "
+            "have one to three"
         )
     return grid
 
@@ -179,7 +179,7 @@ def _refusing_run(original: Callable[..., Any]) -> Callable[..., Any]:
         if selecting_run(name) is not None:
             raise UsageError(
                 f"kernel `{name}` was decorated while TRITON_INTERPRET was set, so it runs in "
-                "Triton's interpreter, where ttools cannot see it; unset TRITON_INTERPRET"
+                "Triton's interpreter instead of ttools; unset TRITON_INTERPRET"
             )
         return original(self, *args, **kwargs)
 

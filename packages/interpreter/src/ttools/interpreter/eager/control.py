@@ -168,7 +168,9 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
     for value in values:
         if not value.dtype.is_int() or value.type.is_block():
             raise UnsupportedError(
-                f"a loop over {value.type}", frames.location(), help="bounds are integer scalars"
+                f"a loop over {value.type}",
+                frames.location(),
+                help="the bounds and the step must be integer scalars",
             )
     type = semantic.integer_promote_impl(values[0].dtype, values[1].dtype)
     type = semantic.integer_promote_impl(type, values[2].dtype)

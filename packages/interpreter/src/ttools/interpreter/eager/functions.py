@@ -231,7 +231,8 @@ class EagerFunction:
         for name, value in arguments.items():
             if isinstance(value, EagerTensor) and value.type.is_block():
                 what = (
-                    f"`{self.__name__}` is marked noinline, but `{name}` is no scalar: {value.type}"
+                    f"`{self.__name__}` is marked noinline, but `{name}` is not a scalar: "
+                    f"{value.type}"
                 )
                 raise compilation_error(location(), TypeError(what))
 
@@ -278,7 +279,7 @@ class EagerFunction:
         tree = ast.parse(function.src)
         definition = tree.body[0]
         if not isinstance(definition, ast.FunctionDef):
-            raise UsageError(f"`{function.fn.__name__}` is no function definition")
+            raise UsageError(f"`{function.fn.__name__}` is not a function definition")
         _move(definition, *definition_offset(function))
         observed_by = observer()
         if observed_by is not None:

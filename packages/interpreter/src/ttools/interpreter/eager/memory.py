@@ -154,10 +154,10 @@ class Memory:
             self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
             raise KernelError(
-                f"{where} waits for memory that only another program can change, and "
-                f"no other program can go on{self._others()}",
+                f"{where} waits for memory that only another program can change, but "
+                f"no other program can continue{self._others()}",
                 location(),
-                help="with --programs, choose those it waits for as well",
+                help="with --programs, also select the programs that it waits for",
                 kind="deadlock",
             )
 
@@ -177,7 +177,7 @@ class Memory:
             return ""
         listed = ", ".join(map(str, waiting[:_MOST_NAMED]))
         more = " and others" if len(waiting) > _MOST_NAMED else ""
-        return f"; {listed}{more} wait as well"
+        return f"; also waiting: {listed}{more}"
 
     def _outside(self, lanes: Addresses, size: int) -> NDArray[np.bool_]:
         outside = np.ones(lanes.shape, np.bool_)
@@ -246,7 +246,7 @@ def _explain(storage: Storage | None, address: int, size: int) -> str:
     if address == 0:
         return "the address is null"
     if storage is None:
-        return f"the address {address:#x} belongs to no tensor that is alive"
+        return f"the address {address:#x} does not belong to a live tensor"
     offset = (address - storage.first) // storage.item
     if address < storage.start:
         side = f"{storage.start - address} bytes before its start"

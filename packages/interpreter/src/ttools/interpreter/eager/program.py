@@ -51,7 +51,7 @@ def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[Non
     x, y, z = program
     extents = (x + 1, y + 1, z + 1) if grid is None else _extents("grid", grid, 1)
     if any(not 0 <= i < n for i, n in zip(program, extents, strict=True)):
-        raise UsageError(f"there is no program {program} in a grid of {extents}")
+        raise UsageError(f"there is no program {program} in the grid {extents}")
     options = parse_options({"debug": True})
     session = new_session("eager_program", extents, Memory(), options, codegen_implementation())
     session.program = program

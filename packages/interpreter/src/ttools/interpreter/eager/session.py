@@ -73,8 +73,8 @@ def current() -> Session:
     session = _current.get()
     if session is None:
         raise UsageError(
-            "no eager program runs here: values of one may only be computed with while it runs; "
-            "open one with `with eager_program(pid=(0,), grid=(1,)):`"
+            "no eager program is running: eager values can be used only inside a program such as "
+            "`with eager_program(pid=(0,), grid=(1,)):`"
         )
     return session
 

@@ -125,7 +125,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
         return self.handle.data.reshape(()).item()
 
     def __bool__(self) -> bool:
-        return bool(self._scalar("the truth"))
+        return bool(self._scalar("bool()"))
 
     def __int__(self) -> int:
         return int(self._scalar("int()"))
@@ -158,9 +158,9 @@ class UndecidedError(UnsupportedError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} of a block of values, which is ambiguous",
+            f"{what} of a block of values",
             frames.location(),
-            help="reduce it to a scalar, or choose elementwise with tl.where",
+            help="reduce it to a scalar, or select elementwise with tl.where",
         )
 
 
@@ -317,7 +317,9 @@ def pointer_to(tensor: Any) -> EagerTensor:
 
     device = getattr(tensor, "device", None)
     if has_device_memory() and getattr(device, "type", "cpu") != "cpu":
-        raise UsageError(f"a tensor on {device} cannot be accessed from here; use tensor.cpu()")
+        raise UsageError(
+            f"an eager program on the CPU cannot access a tensor on {device}; use tensor.cpu()"
+        )
     type_ = language_type(argument_type(tensor))
     session = current()
     name = session.memory.name_of(tensor, frames.variable_of(tensor))

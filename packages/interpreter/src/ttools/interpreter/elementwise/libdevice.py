@@ -506,7 +506,8 @@ def _extern_elementwise(call: Call) -> Vector:
     if function is None:
         raise call.unsupported(
             f"the external function {symbol}",
-            "functions of triton.language.extra.libdevice run natively; others cannot",
+            "the only external functions that ttools supports are those of "
+            "triton.language.extra.libdevice",
         )
     return _fit(function(*call.operands), call.result)
 

@@ -224,10 +224,10 @@ def _function(
     problems = verify_plan(function, plan, facts, provenance)
     if problems:
         raise UnsupportedError(
-            f"the schedule of this function: {problems[0]}",
+            f"the schedule that ttools has made for this function: {problems[0]}",
             function.location,
-            "this is a defect of ttools, please report it; with "
-            '`ttools.interpreter.interpret(schedule="materialised")` the kernel may run',
+            "this is a bug in ttools; please report it. The kernel may run with "
+            '`ttools.interpreter.interpret(schedule="materialised")`',
         )
     located = isinstance(b, LocatedBuilder)
     results = _result_types(function)

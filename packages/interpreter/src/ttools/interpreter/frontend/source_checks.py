@@ -31,9 +31,9 @@ def refuse_recursion(source: CompiledSource) -> None:
         for node, called in calls[key]:
             if key in _reached(called, calls):
                 raise InvalidKernelError(
-                    f"recursion: a call that leads back to `{function.fn.__name__}`",
+                    f"recursion: this call leads back to `{function.fn.__name__}`",
                     location_of(function, node),
-                    help="write a loop, or recurse over a tl.constexpr parameter that ends it",
+                    help="write a loop, or end the recursion with a tl.constexpr parameter",
                 )
 
 

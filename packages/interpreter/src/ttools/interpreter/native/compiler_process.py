@@ -69,7 +69,7 @@ def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, f
     try:
         worker = spawn_worker(f"{__name__}:serve", (), Limits(errors="dropped"), _CODEC)
     except (OSError, RuntimeError) as error:
-        raise CompilerProcessError(f"no process can be started: {error}") from error
+        raise CompilerProcessError(f"the process cannot be started: {error}") from error
     try:
         answer: _Answer = answer_of(worker, request)
     except WorkerGoneError as error:
@@ -88,11 +88,12 @@ def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
         error: The reason why the compilation in another process failed.
     """
     text = (
-        f"kernel `{name}` is compiled in this process, where a time limit or Ctrl-C ends the wait "
-        f"but not the compilation: in the process that began it, {error.message}"
+        f"kernel `{name}` is compiled in this process, because its compilation in another process "
+        f"failed ({error.message}); a time limit or Ctrl-C stops the launch, but not the "
+        "compilation"
     )
     if isinstance(error.__cause__, WorkerGoneError):
-        text += "; if memory is short, run fewer processes at a time"
+        text += "; if memory ran out, run fewer processes at a time"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 

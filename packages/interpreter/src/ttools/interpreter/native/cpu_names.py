@@ -81,7 +81,7 @@ def features_here(cpu: str, llvm: Any) -> str:
         UsageError: There is no such CPU, or this machine lacks one of its features.
     """
     unknown = UsageError(
-        f"TTOOLS_CPU={cpu!r}: LLVM knows no such CPU for this machine; leave it unset, or name one "
+        f"TTOOLS_CPU={cpu!r}: LLVM has no such CPU for this machine; unset it, or set it to a CPU "
         "such as x86-64-v3"
     )
     if _NAME.fullmatch(cpu) is None:
@@ -97,8 +97,9 @@ def features_here(cpu: str, llvm: Any) -> str:
         worker.end()
     if code == _NEWER:
         raise UsageError(
-            f"TTOOLS_CPU={cpu}: this machine ({llvm.get_host_cpu_name()}) cannot run such code, it "
-            "lacks instructions that CPU has; leave TTOOLS_CPU unset to use what it has"
+            f"TTOOLS_CPU={cpu}: this machine ({llvm.get_host_cpu_name()}) cannot run code for that "
+            "CPU, because it lacks some of its instructions; unset TTOOLS_CPU to compile for this "
+            "machine"
         )
     if code or "not a recognized processor" in worker.errors:
         raise unknown

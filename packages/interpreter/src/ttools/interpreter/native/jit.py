@@ -134,8 +134,8 @@ def _target(cpu: str) -> Target:
     missing = [f for f in _LEVEL_FEATURES.get(cpu, ()) if not _host_features().get(f)]
     if missing:
         raise UsageError(
-            f"TTOOLS_CPU={cpu}: this machine cannot run such code, it lacks {', '.join(missing)}; "
-            "leave TTOOLS_CPU unset to use what it has"
+            f"TTOOLS_CPU={cpu}: this machine cannot run code for that CPU, because it lacks "
+            f"{', '.join(missing)}; unset TTOOLS_CPU to compile for this machine"
         )
     if cpu in _LEVEL_FEATURES:
         return Target(cpu, wide)
@@ -306,7 +306,7 @@ def _emitter_defect(name: str) -> Iterator[None]:
     except RuntimeError as error:
         raise TtoolsError(
             f"the code generated for kernel `{name}` is not valid LLVM IR; "
-            f"this is a defect of ttools, please report it\n{error}"
+            f"this is a bug in ttools; please report it\n{error}"
         ) from error
 
 
@@ -375,8 +375,8 @@ def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
     missing = [symbol for symbol, address in addresses.items() if address is None]
     if missing:
         raise TtoolsError(
-            f"the kernel's native code needs {', '.join(missing)}, which neither libm nor "
-            "libgcc_s of this machine has"
+            f"the kernel's native code needs {', '.join(missing)}, which is in neither libm nor "
+            "libgcc_s on this machine"
         )
     with _llvm_lock:
         builder = _llvm().JITLibraryBuilder().add_object_img(object_code)

@@ -198,7 +198,7 @@ def _read_own_file(path: Path) -> bytes:
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or _distrust(path, status) is not None:
-            raise PermissionError(f"{path} is not ours")
+            raise PermissionError(f"{path} is not a private file of this user")
         return file.read()
 
 

@@ -67,7 +67,7 @@ def make_array(text: str, name: str, element: str) -> Array:
     dtype = numpy_type(element)
     try:
         if dtype is None:
-            raise UsageError(f"tensors of {element} cannot be written; {_EXAMPLE}")
+            raise UsageError(f"a tensor of {element} cannot be given as text or a file; {_EXAMPLE}")
         generated = _GENERATED.fullmatch(text.strip())
         if generated is not None:
             return _generate(generated, name, element, dtype)
@@ -113,7 +113,7 @@ def _randn(request: _Request) -> Any:
     import numpy as np
 
     if not _is_float(request.dtype):
-        raise UsageError("randn makes floating-point numbers only; use rand for integers")
+        raise UsageError("randn generates only floating-point numbers; use rand for integers")
     return np.random.default_rng(request.seed).standard_normal(request.shape)
 
 
@@ -125,7 +125,7 @@ def _arange(request: _Request) -> Any:
 
 def _full(request: _Request) -> Any:
     if not request.value:
-        raise UsageError("full needs its value, as in full(3):f32[16]")
+        raise UsageError("full needs a value, as in full(3):f32[16]")
     return _number(request.value, request.dtype)
 
 
@@ -144,14 +144,14 @@ def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Arra
     kind = match["kind"]
     generator = _GENERATORS.get(kind)
     if generator is None:
-        raise UsageError(f"no generator is called `{kind}`; there are {', '.join(_GENERATORS)}")
+        raise UsageError(f"there is no generator `{kind}`; choose from {', '.join(_GENERATORS)}")
     if match["value"] is not None and kind != "full":
-        raise UsageError(f"only full takes a value in brackets, {kind} does not")
+        raise UsageError(f"{kind} does not take a value in brackets; only full does")
     type_name = _ALIASES.get(match["type"], match["type"])
     if numpy_type(type_name) is None:
         raise UsageError(f"unknown element type `{match['type']}`")
     if type_name != element:
-        raise UsageError(f"the kernel's tensor is {element}, not {type_name}")
+        raise UsageError(f"the kernel expects a tensor of {element}, not {type_name}")
     array = _aligned(_shape(match["shape"], dtype.itemsize), dtype)
     seed = zlib.crc32(name.encode(errors="surrogateescape"))
     try:
@@ -159,7 +159,7 @@ def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Arra
         if value is not None:
             array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     except MemoryError as error:
-        raise UsageError(f"no memory to make a tensor of {array.shape}") from error
+        raise UsageError(f"not enough memory for a tensor of shape {array.shape}") from error
     return array
 
 
@@ -172,14 +172,14 @@ def _shape(text: str, itemsize: int) -> tuple[int, ...]:
     words = [word for word in re.split(r"[\s,x]+", text) if word]
     if len(words) > _MOST_DIMENSIONS:
         raise UsageError(
-            f"a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} can be given"
+            f"a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} are allowed"
         )
     if any(len(word) > _MOST_DIGITS for word in words):
-        raise UsageError(f"an extent of more than {_MOST_DIGITS} digits")
+        raise UsageError(f"an extent has more than {_MOST_DIGITS} digits")
     shape = tuple(int(word) for word in words)
     # NumPy multiplies all extents, so they may be too large even if another one is 0.
     if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
-        raise UsageError(f"there is no memory for a tensor of shape {shape}")
+        raise UsageError(f"not enough memory for a tensor of shape {shape}")
     return shape
 
 
@@ -191,7 +191,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
     try:
         buffer = np.full(size + _ALIGNMENT, _POISON, np.uint8)
     except (MemoryError, OverflowError, ValueError) as error:
-        raise UsageError(f"there is no memory for a tensor of {size:,} bytes") from error
+        raise UsageError(f"not enough memory for a tensor of {size:,} bytes") from error
     start = -buffer.ctypes.data % _ALIGNMENT
     array: Array = buffer[start : start + size].view(dtype).reshape(shape)
     return array
@@ -215,7 +215,7 @@ def _read(path: str, key: str | None, element: str, dtype: Any) -> Array:
         raise UsageError(f"cannot read {path}: {reason}") from error
     if isinstance(loaded, np.ndarray):
         if key is not None:
-            raise UsageError(f"{path} holds one array; drop `:{key}`")
+            raise UsageError(f"{path} contains a single array without a name; remove `:{key}`")
         array = loaded
     else:
         array = _member(loaded, path, key)
@@ -227,9 +227,13 @@ def _member(archive: Any, path: str, key: str | None) -> Array:
         if key is None and len(archive.files) == 1:
             key = archive.files[0]
         if key not in archive.files:
-            wanted = "say which array" if key is None else f"has no array `{key}`"
+            wanted = (
+                f"name one of its arrays, as in {path}:KEY"
+                if key is None
+                else f"has no array `{key}`"
+            )
             keys = ", ".join(archive.files) or "none"
-            raise UsageError(f"{path}: {wanted}; it holds {keys}")
+            raise UsageError(f"{path}: {wanted}; it contains {keys}")
         try:
             member: Array = archive[key]
         except Exception as error:
@@ -245,7 +249,9 @@ def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:
         array.dtype.kind == "V" or (array.dtype.kind in "iu" and dtype.kind in "iu")
     )
     if array.dtype != dtype and not same_bits:
-        raise UsageError(f"{path} holds {array.dtype}, but the kernel's tensor is {element}")
+        raise UsageError(
+            f"{path} contains {array.dtype}, but the kernel expects a tensor of {element}"
+        )
     copy = _aligned(array.shape, dtype)
     copy[...] = array.view(dtype) if array.dtype != dtype else array
     return copy

@@ -86,8 +86,8 @@ class LaunchRecorder(ShowsItself):
             for item in selection.parse(self.launches):
                 if item.kind not in ("program", "range"):
                     raise UsageError(
-                        f"launches={self.launches!r}: `{item.text}` is no number and no range; "
-                        "write 0,3:5"
+                        f"launches={self.launches!r}: `{item.text}` is neither a number nor a "
+                        "range; write, for example, 0,3:5"
                     )
 
     @property
@@ -113,7 +113,7 @@ class LaunchRecorder(ShowsItself):
     def __enter__(self) -> LaunchRecorder:
         # This imports Triton, which must happen before the module below is imported.
         if triton_versions.take_over_triton_interpret():
-            self._say("TRITON_INTERPRET is set; ttools records instead")
+            self._say("TRITON_INTERPRET is set; it is ignored, and kernels are recorded")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         if gpu_usable():
@@ -196,7 +196,9 @@ class LaunchRecorder(ShowsItself):
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Record a launch before it is made, as an `Observer`."""
         if not launch.kernel.variants.addresses.is_empty:
-            raise UnsupportedError("it takes addresses from memory, which hold here only")
+            raise UnsupportedError(
+                "it loads addresses from memory, which are valid only in this process"
+            )
         with self._lock:
             memory = StorageList(launch, len(self._storages))
             arguments = memory.arguments()
@@ -212,7 +214,9 @@ class LaunchRecorder(ShowsItself):
             storage.filling is not None and storage.filling.kind != "constant"
             for storage in storages
         ):
-            self._say(f"`{launch.kernel.name}`: memory is recorded as random numbers like it")
+            self._say(
+                f"`{launch.kernel.name}`: memory is recorded as similar random numbers (see --data)"
+            )
         return LaunchReport(0, 0.0)
 
 
@@ -260,7 +264,7 @@ def record(
         ...     softmax(x)
     """
     if isinstance(only, str):
-        raise UsageError(f"only={only!r}: give a list of names")
+        raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
     if data not in ("full", "seed", "auto"):
         raise UsageError(f"data={data!r}: must be full, seed or auto")
     return LaunchRecorder(Path(path), only, launches, data)

@@ -85,7 +85,7 @@ def make_storage(storage: Storage) -> Bytes:
     try:
         buffer = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)
     except MemoryError:
-        raise UsageError(f"there is no memory for a storage of {storage.size:,} bytes") from None
+        raise UsageError(f"not enough memory for a storage of {storage.size:,} bytes") from None
     skipped = (storage.place - buffer.ctypes.data) % PLACE_BYTES
     made: Bytes = buffer[skipped : skipped + storage.size]
     if storage.data is not None:
@@ -98,7 +98,9 @@ def make_storage(storage: Storage) -> Bytes:
 def _filled(filling: Filling, size: int) -> NDArray[Any]:
     dtype = numpy_type(filling.dtype)
     if dtype is None or size % dtype.itemsize:
-        raise UsageError(f"the record has numbers of type {filling.dtype}, which do not fit")
+        raise UsageError(
+            f"the record is damaged: numbers of type {filling.dtype} do not fit in a storage"
+        )
     count = size // dtype.itemsize
     random = np.random.default_rng(filling.seed)
     with np.errstate(all="ignore"):
@@ -120,5 +122,5 @@ def _whole(
         for number in (filling.first, filling.second)
     )
     if first > last:
-        raise UsageError("the record has an empty range of numbers")
+        raise UsageError("the record is damaged: a range of numbers is empty")
     return random.integers(first, last, count, plain, endpoint=True)

@@ -96,7 +96,7 @@ class RecordedKernel:
         self.missing = ""
         if "num_warps" not in _compiled_with(launch):
             self.missing = (
-                f"{path} was written by an earlier ttools and does not contain num_warps; 4 is "
+                f"{path} was written by an earlier version of ttools and lacks num_warps; 4 is "
                 "assumed, which affects registers, occupancy and projection"
             )
 

@@ -128,7 +128,7 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
             run = selecting_run(kernel)
             if run is None:
                 continue
-            with during(f"making launch {number} of {path} again, of kernel `{kernel}`"):
+            with during(f"replaying launch {number} of {path}, of kernel `{kernel}`"):
                 key = launch.ttir, launch.spec.options
                 recorded = kernels.setdefault(key, RecordedKernel(path, launch))
                 made.append(_make(path, record, launch, modules, recorded, run, timeout))
@@ -216,7 +216,7 @@ def _kernel(
     plan = ArgumentPlan(launch.names, [argument.type for argument in launch.arguments])
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
-        raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
+        raise UsageError(f"{path}: the kernel's parameters do not match the recorded arguments")
     return ExecutableKernel(
         name=launch.kernel,
         plan=plan,

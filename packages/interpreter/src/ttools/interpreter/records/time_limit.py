@@ -32,7 +32,7 @@ def make_limited_launch(launch: KernelLaunch, timeout: float) -> None:
         if error.kind == "timeout":
             error.message += f"; its grid is {tuple(launch.grid)}"
             error.help = (
-                f"a launch of a file may take {DEFAULT_TIMEOUT:g} s by default; --timeout SECONDS "
-                "(`timeout=` in Python) changes this limit, 0 removes it"
+                f"a launch loaded from a file is limited to {DEFAULT_TIMEOUT:g} s by default; "
+                "change this with --timeout SECONDS (`timeout=` in Python), or use 0 for no limit"
             )
         raise

@@ -156,8 +156,8 @@ def _element(type: Type, name: str) -> str:
     if not isinstance(element, (IntegerType, FloatType)):
         raise UnsupportedError(
             f"parameter `{name}` of type {type_in_words(type)} in a .ttir file",
-            help="only numbers and pointers to numbers can be given as text; launch the kernel "
-            "from Python instead",
+            help="only numbers and pointers to numbers can be arguments of a .ttir file; launch "
+            "the kernel from Python instead",
         )
     return str(element)
 
@@ -173,7 +173,7 @@ def _check_names(path: Path, parameters: list[Parameter], given: Mapping[str, st
     missing = [p for p in parameters if p.name not in given]
     if missing:
         raise UsageError(
-            f"{path}: no argument is given for {', '.join(map(str, missing))}; write for example "
+            f"{path}: no argument is given for {', '.join(map(str, missing))}; write, for example, "
             f"{_example(missing[0])}"
         )
 
@@ -191,7 +191,7 @@ def _value(parameter: Parameter, text: str) -> Any:
     number = make_scalar(text, name, element)
     if isinstance(number, int) and number % parameter.divisor:
         raise UsageError(
-            f"argument `{name}`: {number} is not divisible by {parameter.divisor}, as the file "
-            "declares (tt.divisibility); it was specialised for such values"
+            f"argument `{name}`: {number} is not divisible by {parameter.divisor}; the kernel in "
+            "the file is specialised for values that are (tt.divisibility)"
         )
     return number

@@ -222,7 +222,8 @@ class HostCopies:
             name = self._plan.names[min(only_addresses)]
             address = words[words != 0][0].item()
             raise KernelError(
-                f"the kernel takes addresses from `{name}`, but {address:#x} belongs to no tensor",
+                f"the kernel loads addresses from `{name}`, but {address:#x} does not belong to a "
+                "tensor",
                 help="fill the table with the data_ptr() of tensors that are still alive",
             )
 
@@ -233,8 +234,8 @@ class HostCopies:
         if _is_capturing():
             raise UnsupportedError(
                 "running a launch on the CPU while a CUDA graph is captured on a GPU",
-                help="`--device-map cuda=cpu` (TTOOLS_DEVICE_MAP=cuda=cpu) runs the whole program "
-                "on the CPU, with its graphs",
+                help="run the whole program on the CPU, including its graphs, with `--device-map "
+                "cuda=cpu` (TTOOLS_DEVICE_MAP=cuda=cpu)",
             )
         copy = _Copy(device)
         self._copies.append(copy)

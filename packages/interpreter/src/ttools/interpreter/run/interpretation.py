@@ -152,7 +152,7 @@ class Run:
         shown = ", ".join(f"`{name}` ({at.file}:{at.line})" for name, at in unchecked[:_MOST_NAMED])
         more = len(unchecked) - _MOST_NAMED
         shown += f" and {more} more" if more > 0 else ""
-        text = f"assertions are not checked in {shown}, whose debug is off"
+        text = f"assertions in {shown} are not checked, because debug is off"
         return [f"{text}: launch with debug=True or set TRITON_DEBUG=1"]
 
 
@@ -288,7 +288,10 @@ def selecting_run(kernel: str) -> Run | None:
     if first.engine == "eager":
         for run in outer:
             if run.observer is not None:
-                run.warn(f"kernel `{kernel}` ran as Python, as the script's own interpret() asks")
+                run.warn(
+                    f"kernel `{kernel}` ran as Python and was not checked, as the script's own "
+                    "interpret() requests"
+                )
         plain = tuple(run for run in outer if run.observer is None)
         return first.together_with(plain) if plain else first
     last = next((n for n, run in enumerate(selecting) if run.observer is not None), len(outer))

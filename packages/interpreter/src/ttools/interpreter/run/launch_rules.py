@@ -100,11 +100,11 @@ def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
     """Return the error for a launch that a GPU would reject."""
     first = violations[0]
     return LaunchRefusedError(
-        f"a GPU refuses to launch `{kernel}`: {first.message}", help=first.help
+        f"a GPU rejects this launch of `{kernel}`: {first.message}", help=first.help
     )
 
 
 def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
     """Yield warnings about a launch that runs on the CPU but would be rejected by a GPU."""
     for violation in violations:
-        yield f"a GPU refuses to launch `{kernel}`: {violation.message}; {violation.help}"
+        yield (f"a GPU rejects this launch of `{kernel}`: {violation.message}; {violation.help}")

@@ -63,7 +63,7 @@ def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocat
 def _refusal(launch: KernelLaunch, kernel: Kernel) -> str:
     """Return the reason why a launch cannot be repeated; empty if it can."""
     if not can_sample():
-        return "times of lines on another system than Linux on x86-64 or Arm"
+        return "times of lines on systems other than Linux on x86-64 or Arm"
     if kernel.prints:
         return "times of lines in a kernel that prints"
     if kernel.emitted.spins:

@@ -30,7 +30,7 @@ def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> N
     """Print that a kernel runs as Python because it cannot be compiled."""
     if not _is_quiet():
         _write(
-            f"ttools: kernel `{kernel}` runs eagerly, as Python: it holds {what} "
+            f"ttools: kernel `{kernel}` runs as Python, because it contains {what} "
             f"({location.file}:{location.line})\n"
         )
 

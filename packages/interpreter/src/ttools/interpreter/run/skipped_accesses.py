@@ -60,7 +60,7 @@ class SkippedAccess:
         command = " ".join(filter(None, ("ttools sanitize", target or _script())))
         return (
             f"kernel `{self.kernel}`{where}: {self.lanes:,} {what}{noun}{why} {were} skipped "
-            f"in the first launch that has any; `{command}` shows which"
+            f"in the first launch with such accesses; `{command}` lists them"
         )
 
 

@@ -143,8 +143,8 @@ class Variants:
             if stop.reason == "interrupt":
                 raise SystemExit(INTERRUPTED) from None  # ends a thread without a message
             raise KernelError(
-                f"compilation of kernel `{self._name}` was stopped after {stop.seconds:.3g} s; "
-                "the launch was not made",
+                f"compilation of kernel `{self._name}` was stopped after {stop.seconds:.3g} s, so "
+                "the kernel was not launched",
                 self._defined,
                 kind="timeout",
             ) from None

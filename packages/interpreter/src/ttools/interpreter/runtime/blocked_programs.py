@@ -101,7 +101,9 @@ def max_parked() -> int:
     except ValueError:
         limit = -1
     if limit < 0:
-        raise UsageError(f"TTOOLS_MAX_PARKED={text[:100]}: not a number of programs")
+        raise UsageError(
+            f"TTOOLS_MAX_PARKED={text[:100]}: must be a number of programs, at least 0"
+        )
     return limit
 
 
@@ -404,12 +406,12 @@ class _Supervisor:
         where = [self._who(site, programs) for site, programs in by_site.items()]
         if unstarted:
             why = (
-                f"{len(waits)} programs wait, {unstarted} have not started, and no more may run "
-                "at once"
+                f"{len(waits)} programs wait, {unstarted} have not started, and the limit on "
+                "programs that run at once is reached"
             )
             advice = f"raise TTOOLS_MAX_PARKED (now {self._limit - self._threads})"
         else:
-            why = "every running program waits, and none is left to start"
+            why = "every running program waits, and all programs have started"
             advice = "on a GPU this launch would hang"
         message = "\n".join(
             [f"deadlock in kernel `{self._emitted.name}`: {why}", *(f"      {w}" for w in where)]
@@ -431,8 +433,8 @@ class _Supervisor:
             CompletionWarning(
                 "deadlock",
                 f"requires co-residency: program {self._callbacks.coordinates(program)} of kernel "
-                f"`{self._emitted.name}` waits for a program that starts after it; with fewer "
-                "programs running at once than that needs, it deadlocks",
+                f"`{self._emitted.name}` waits for a program that starts after it; the launch "
+                "deadlocks if the GPU cannot run both at the same time",
                 self._emitted.sites[site].location,
                 self._callbacks.coordinates(program),
             )

@@ -69,7 +69,9 @@ def optimisation_level() -> int:
     """Return LLVM's optimisation level, from `TTOOLS_OPT`."""
     text = os.environ.get("TTOOLS_OPT", "")
     if text not in ("", "0", "1", "2", "3"):
-        raise UsageError(f"TTOOLS_OPT={text}: LLVM has the levels 0, 1, 2 and 3")
+        raise UsageError(
+            f"TTOOLS_OPT={text}: must be an optimisation level of LLVM, which are 0, 1, 2 and 3"
+        )
     return int(text) if text else _DEFAULT_OPT
 
 

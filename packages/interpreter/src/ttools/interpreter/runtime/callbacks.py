@@ -110,7 +110,7 @@ class Callbacks:
         if site.kind == CallbackKind.BAD_ADDRESS:
             raise KernelError(
                 f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {where}: "
-                "it belongs to no tensor whose data_ptr() was taken during this run",
+                "it does not belong to a tensor whose data_ptr() was called during this run",
                 site.location,
                 program=self.coordinates(program),
             )

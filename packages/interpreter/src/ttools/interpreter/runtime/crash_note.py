@@ -34,13 +34,12 @@ _SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 # SA_NODEFER, a fault in the handler that is called next is not blocked.
 _FLAGS = 0x08000000 | 0x40000000  # SA_ONSTACK | SA_NODEFER
 
-_BEFORE = b"\nerror: the process was killed by a bad access to memory or a damaged heap"
+_BEFORE = b"\nerror: the process was killed by an invalid memory access or a damaged heap"
 _KERNEL = "; the last kernel to start was {kernel}"
 _NO_KERNEL = b", before any kernel ran"
 _COMPILED = """
-error: LLVM gave up while kernel {kernel} was compiled for the CPU, which ends the process
-      help: this is a defect of ttools: please report it with the kernel's source and the lines \
-above
+error: LLVM aborted while compiling kernel {kernel} for the CPU, so the process will exit
+      help: this is a bug in ttools; please report it with the kernel's source and the lines above
 """
 
 #: The address of the name of the last kernel; it is only read if a crash report is installed.

@@ -289,14 +289,14 @@ def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
 def _extents(grid: Sequence[int]) -> Grid:
     extents = (*map(int, grid), 1, 1, 1)[:3] if 1 <= len(grid) <= 3 else None
     if extents is None:
-        raise UsageError(f"grid {tuple(grid)}: a grid has one to three extents")
+        raise UsageError(f"grid {tuple(grid)}: a grid has one to three dimensions")
     x, y, z = extents
     if x < 0 or y < 0 or z < 0:
         raise UsageError(f"grid {tuple(grid)}: an extent cannot be negative")
     if x > _LAST_PROGRAM or y > _LAST_PROGRAM or z > _LAST_PROGRAM:
         raise UsageError(f"grid {tuple(grid)}: an extent can be at most 2**31 - 1")
     if x * y * z >= 2**63:
-        raise UsageError(f"grid {tuple(grid)}: more programs than a 64-bit number can count")
+        raise UsageError(f"grid {tuple(grid)}: the number of programs must be less than 2**63")
     return x, y, z
 
 

@@ -249,7 +249,7 @@ def default_threads() -> int:
     if chosen:
         if not _COUNT.fullmatch(chosen) or int(chosen) < 1:
             raise UsageError(
-                f"TTOOLS_THREADS={chosen[:100]}: not a number of threads; it must be at least 1"
+                f"TTOOLS_THREADS={chosen[:100]}: must be a number of threads, at least 1"
             )
         return int(chosen)
     torch: Any = sys.modules.get("torch")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Order = Literal["natural", "reverse", "random"]
 Grid = tuple[int, int, int]
 
-_HELP = "e.g. `0,5:8,last,random:64` or `(1,2,0)`; a range stops before its second number"
+_HELP = "a list such as `0,5:8,last,random:64` or `(1,2,0)`; a range excludes its second number"
 
 _ITEM = re.compile(
     r"""\s*(?:
@@ -125,8 +125,9 @@ def _ids(item: Item, grid: Grid, count: int, seed: int) -> Any:
         inside = program < count
     if not inside:
         raise UsageError(
-            f"there is no program {item.text} in a grid of {grid}, {count:,} programs; "
-            "choose the kernel with --only, or use `last` or a range, which fit every grid"
+            f"there is no program {item.text} in the grid {grid}, which has {count:,} programs; "
+            "select the kernel with --only, or use `last` or a range, which are valid for every "
+            "grid"
         )
     return [program]
 

@@ -47,7 +47,7 @@ _Edge: TypeAlias = "tuple[Block | None, Sequence[Value], Sequence[Value]]"
 def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Provenance) -> list[str]:
     """Return a sentence for each error in the schedule of a `tt.func`."""
     problems = [
-        f"{v!r} has a slot of its own and another's" for v in plan.shares if v in plan.stored
+        f"{v!r} has its own slot and shares another one" for v in plan.shares if v in plan.stored
     ]
     checker = _Checker(plan, facts, provenance)
     checker.region(function.regions[0])
@@ -96,7 +96,7 @@ class _Checker:
                 continue
             if self.plan.is_stored(value):
                 if value not in self.state.get(self.plan.owner(value), frozenset()):
-                    self.report(f"{reader!r} reads {value!r}, which its slot does not hold")
+                    self.report(f"{reader!r} reads {value!r}, but its slot contains another value")
             elif op is not None and self.waits(op) and value not in self.state:
                 self.report(f"{reader!r} executes {op!r} after a write to memory")
 

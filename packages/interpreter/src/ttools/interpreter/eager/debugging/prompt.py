@@ -34,7 +34,7 @@ def looking_at_elements(subscript: Callable[..., Any]) -> Callable[..., Any]:
 def _elements_at(tensor: Any, index: Any) -> Any:
     handle: Handle = tensor.handle
     if not isinstance(index, (int, slice, tuple, type(...))):
-        raise UsageError("to look at elements, index with integers and slices, or take .numpy()")
+        raise UsageError("to select elements, index with integers and slices, or use .numpy()")
     chosen = handle.data[index]
     if chosen.ndim == 0:
         element = Handle(np.asarray(chosen), handle.element, handle.origin)

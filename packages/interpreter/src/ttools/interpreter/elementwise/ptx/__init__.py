@@ -92,7 +92,7 @@ def pack_of(op: ir.Operation) -> int:
 def _translate(call: Call) -> tuple[Vector, ...]:
     pack = pack_of(call.op)
     if pack & (pack - 1) or pack > 64:
-        raise ConstraintError(f"pack = {pack}, which is not a power of two up to 64")
+        raise ConstraintError(f"pack = {pack} is not a power of two up to 64")
     operands, width = _whole_instances(call, pack)
     lanes = Lanes(call.lanes.builder, width // pack)
     constraints = parse_constraints(str(call.op.attributes.get("constraints", "")))
@@ -117,7 +117,7 @@ def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
     type = call.op.results[0].type
     if isinstance(type, ir.TensorType) and type.numel > width:
         # The other elements that the instance needs are not among these lanes.
-        raise ConstraintError(f"{pack} elements packed, where {width} are computed at once")
+        raise ConstraintError(f"pack = {pack}, but only {width} elements are computed at once")
     builder = call.lanes.builder
     chosen = [lane % width for lane in range(pack)]
     return [vector_of(builder, builder.shuffle(v.text, chosen)) for v in call.operands], pack
@@ -126,21 +126,21 @@ def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
 def _filled(operand: ir.Value, value: Vector, pack: int) -> list[Vector]:
     type = ir.element_type(operand.type)
     if element_bits(type) < 8 and pack > 1:
-        raise ConstraintError(f"{pack} elements of {type} in a register")
+        raise ConstraintError(f"{pack} elements of {type} packed into a register")
     return fill(value, type, pack)
 
 
 def _arguments(constraints: Constraints, inputs: list[Vector]) -> list[Register]:
     if len(inputs) != len(constraints.inputs):
         raise ConstraintError(
-            f"{len(constraints.inputs)} input constraints for {len(inputs)} registers of operands"
+            f"{len(constraints.inputs)} input constraints for {len(inputs)} operand registers"
         )
     outputs = [Register(bits) for bits in constraints.outputs]
     registers = list(outputs)
     for i, (value, bits) in enumerate(zip(inputs, constraints.inputs, strict=True)):
         size = BITS[value.scalar]
         if size > bits:
-            raise ConstraintError(f"a register of {bits} bits for an operand of {size}")
+            raise ConstraintError(f"a register of {bits} bits for an operand of {size} bits")
         register = outputs[constraints.tied[i]] if i in constraints.tied else Register(bits)
         register.value = value.cast("zext", f"i{bits}")
         registers.append(register)
@@ -161,16 +161,18 @@ def _results(call: Call, written: list[Vector], pack: int, width: int) -> tuple[
     counts = [pack // per_register(type, pack) for type in types]
     if sum(counts) != len(written):
         raise ConstraintError(
-            f"{len(written)} output constraints for {sum(counts)} registers of results"
+            f"{len(written)} output constraints for {sum(counts)} result registers"
         )
     results = []
     for type, count in zip(types, counts, strict=True):
         registers, written = written[:count], written[count:]
         share = per_register(type, pack)
         if any(BITS[r.scalar] < share * element_bits(type) for r in registers):
-            raise ConstraintError(f"an output register too small for {share} of {type}")
+            raise ConstraintError(
+                f"an output register that is too small for {share} elements of {type}"
+            )
         if element_bits(type) < 8 and pack > 1:
-            raise ConstraintError(f"{pack} elements of {type} in a register")
+            raise ConstraintError(f"{pack} elements of {type} packed into a register")
         value = empty(registers, type, pack, Lanes(call.lanes.builder, width))
         if width > call.lanes.width:
             kept = range(call.lanes.width)

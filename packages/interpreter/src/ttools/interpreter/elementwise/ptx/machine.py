@@ -131,7 +131,7 @@ class Machine:
                 value = self._value(text)
                 size = BITS[value.scalar]
                 if size < type.total or (size > type.total and not low):
-                    raise RefusedPtxError(f"{text} has {size} bits, .{type.name} is needed")
+                    raise RefusedPtxError(f"{text} has {size} bits, but .{type.name} is required")
                 value = value.cast("trunc", f"i{type.total}") if size > type.total else value
                 return ~value if negated else value
             case Braces(parts):
@@ -160,7 +160,7 @@ class Machine:
         if register is None:
             special = self._special.get(name)
             if special is None:
-                raise RefusedPtxError(f"{name} is not known")
+                raise RefusedPtxError(f"{name} is not a known register")
             return special(self.lanes)
         if register.value is None:
             raise RefusedPtxError(f"{name} is read before it is written")
@@ -215,7 +215,7 @@ class Machine:
             raise RefusedPtxError(f"{operand.text} is not a register")
         if register.bits < type.total or (register.bits > type.total and not extend):
             raise RefusedPtxError(
-                f"{operand.text} has {register.bits} bits, .{type.name} is needed"
+                f"{operand.text} has {register.bits} bits, but .{type.name} is required"
             )
         if register.bits > type.total:
             bits = bits.cast("sext" if type.signed else "zext", f"i{register.bits}")

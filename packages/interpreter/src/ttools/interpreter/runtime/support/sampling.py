@@ -146,7 +146,7 @@ def _libc() -> Any:
         library = ctypes.CDLL(name, use_errno=True)
         if hasattr(library, "timer_create"):
             return library
-    raise OSError("the C library has no timers")
+    raise OSError("the C library has no timer functions")
 
 
 @once
