@@ -28,7 +28,9 @@ def test_margins_are_compared() -> None:
     actual = expected.copy()
     actual[7] = 3
     (mismatch,) = _compare(_F32, expected, actual)
-    assert mismatch == "x[5] is 3.0, must be 0.0, where nothing stores; 1 of 4 elements differ"
+    assert (
+        mismatch == "x[5] is 3.0, expected 0.0, to which no program stores; 1 of 4 elements differ"
+    )
 
 
 def test_nans_are_equal_to_each_other_only() -> None:

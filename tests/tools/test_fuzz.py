@@ -23,7 +23,7 @@ def _campaign(*failures: Failure) -> Campaign:
 
 
 def test_tables_of_a_campaign() -> None:
-    campaign = _campaign(Failure(9, "wrong", "native", "out1[0] is 1, must be 0"))
+    campaign = _campaign(Failure(9, "wrong", "native", "out1[0] is 1, expected 0"))
     lines = markdown(campaign).splitlines()
     assert "| target | x86-64-v3 |" in lines
     assert "| kernels | 2, of which Triton refused 0 |" in lines

@@ -134,8 +134,8 @@ def test_selections_without_values_are_warned_of(ttools: Run, script: str, tmp_p
     wishes = ("ac", "rows.py:7", "other.py:8")
     result = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
     assert result.returncode == 2
-    assert "there is no variable `ac` to watch in the kernels that ran; there are" in result.stderr
-    assert "no variable is assigned at `rows.py:7`; lines of that file" in result.stderr
+    assert "there is no variable `ac` to watch in the kernels that ran; available:" in result.stderr
+    assert "no variable is assigned at `rows.py:7`, only at these lines" in result.stderr
     assert "there is no line `other.py:8` to watch" in result.stderr
 
 
@@ -185,7 +185,7 @@ def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path)
     (tmp_path / "begun.trace").write_bytes(before[:900])
     begun = ttools("interpret", "--compare", "begun.trace", "--only", "other", script)
     assert begun.returncode == 0
-    assert "`begun.trace` ends early, since its run was interrupted" in begun.stderr
+    assert "`begun.trace` is incomplete, because its run was interrupted" in begun.stderr
     assert "no kernel `other` was launched (--only); launched: row_sum" in begun.stderr
     assert "no Triton kernel that --only names was launched" in begun.stderr
 

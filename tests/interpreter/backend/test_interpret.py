@@ -151,8 +151,8 @@ def test_a_nested_run_of_the_eager_engine_is_not_observed_and_warns() -> None:
     assert observer.launches == []
     assert outer.warnings == [
         (
-            "kernel `add_kernel` ran as Python and was not checked, as the script's own interpret() "
-            "requests"
+            "kernel `add_kernel` ran as Python and was not checked, as the script's own "
+            "interpret() requests"
         )
     ]
     assert inner.stats[0].launches == 1

@@ -185,8 +185,8 @@ def test_unrecordable_launches_are_errors(tmp_path: Path) -> None:
         through_table[(1,)](torch.tensor([x.data_ptr()]), out)
     assert recorder.notes == [
         (
-            "`through_table` is not recorded: it loads addresses from memory, which are valid only in "
-            "this process"
+            "`through_table` is not recorded: it loads addresses from memory, which are valid only "
+            "in this process"
         )
     ]
     assert float(out) == 1.0
@@ -260,7 +260,10 @@ module {{
     [
         ({"ttir": "module {"}, "a.tt"),
         ({"ttir": "module {}"}, "expected `tt.func`"),
-        ({"ttir": "module { tt.func private @k() { tt.return } }"}, "not as Triton writes it"),
+        (
+            {"ttir": "module { tt.func private @k() { tt.return } }"},
+            "not TTIR in the form that Triton writes",
+        ),
         ({"ttir": "module { tt.func public @k() { tt.return } }"}, "do not match the recorded"),
         ({"arguments": (ArgumentSpec(name="a", type="i7", value=1),)}, "can have type i7"),
         ({"arguments": ()}, "parameters do not match the recorded arguments"),

@@ -92,8 +92,10 @@ def test_accesses_out_of_bounds_are_reported() -> None:
     with watch(picture=True) as run:
         scale[(4,)](torch.zeros(64), x[:30], 64, 1, BLOCK=16)
     notes = launches_of(run)[0]["notes"]
-    assert any("24 lanes of this load from x_ptr leave its storage" in note for note in notes)
-    assert any("10 lanes of this load from x_ptr leave the tensor's elements" in n for n in notes)
+    assert any("24 lanes of this load from x_ptr are outside its storage" in note for note in notes)
+    assert any(
+        "10 lanes of this load from x_ptr are outside the tensor's elements" in n for n in notes
+    )
 
 
 def test_two_arguments_of_one_tensor_are_distinguished() -> None:
@@ -135,5 +137,5 @@ def test_usage_errors() -> None:
         pass
     with pytest.raises(UsageError, match="nothing to draw"):
         run.picture().html()
-    with pytest.raises(UsageError, match="nothing is drawn"):
+    with pytest.raises(UsageError, match="there is no picture"):
         watch(["x"]).picture()

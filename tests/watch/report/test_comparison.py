@@ -167,17 +167,17 @@ def test_runs_with_different_launches(tmp_path: Path) -> None:
         _ = run.comparison
     with pytest.raises(UsageError, match="cannot read the trace"):
         watch(compare=tmp_path / "missing")
-    with pytest.raises(UsageError, match="nothing is compared"):
+    with pytest.raises(UsageError, match="there is no comparison"):
         _ = watch(["x"]).comparison
 
 
 @pytest.mark.parametrize(
     ("names", "programs", "why"),
     [
-        (["nothing"], None, "native code holds no values"),
-        (["total"], None, r"native code holds `total`, and .*earlier.trace `x`"),
-        (["x"], "1", "hold values of other programs"),
-        (["pid"], "0", "native code holds `pid`"),
+        (["nothing"], None, "native code contains no values"),
+        (["total"], None, r"native code contains `total`, but .*earlier.trace `x`"),
+        (["x"], "1", "contain values of different programs"),
+        (["pid"], "0", "native code contains `pid`"),
     ],
 )
 def test_reasons_why_nothing_can_be_compared(

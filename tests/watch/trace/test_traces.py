@@ -112,8 +112,8 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
     ("content", "sentence"),
     [
         (None, "cannot read the trace"),
-        (b"", "is no trace of ttools"),
-        (b"\x80\x04}q\x00.", "is no trace of ttools"),
+        (b"", "is not a trace of ttools"),
+        (b"\x80\x04}q\x00.", "is not a trace of ttools"),
         (b"ttools trace 2\n" + bytes(32), "is damaged at byte 15"),
     ],
 )

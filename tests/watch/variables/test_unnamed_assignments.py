@@ -158,7 +158,7 @@ def test_unavailable_values_are_reported() -> None:
     ]:
         where = f"`{name}` of {__name__.rpartition('.')[2]}.py:{line_of(doubtful, statement)}"
         (sentence,) = [text for text in run.unmatched if where in text]
-        assert "the compiled kernel has no value of its own for it" in sentence
+        assert "the compiled kernel has no separate value for it" in sentence
         assert "--engine eager --pdb" in sentence
     # The last product of an iteration cannot be distinguished from the others.
     (partly,) = [text for text in run.warnings if text not in run.unmatched]

@@ -35,8 +35,8 @@ class Mismatch:
     untouched: bool
 
     def __str__(self) -> str:
-        first = f"{self.buffer}[{self.indices[0]}] is {self.actual[0]}, must be {self.expected[0]}"
-        where = ", where nothing stores" if self.untouched else ""
+        first = f"{self.buffer}[{self.indices[0]}] is {self.actual[0]}, expected {self.expected[0]}"
+        where = ", to which no program stores" if self.untouched else ""
         return f"{first}{where}; {self.count} of {self.size} elements differ"
 
 

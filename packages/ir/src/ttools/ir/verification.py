@@ -61,7 +61,7 @@ def _links(operations: list[Operation]) -> Iterator[str]:
                 yield f"{op!r}: result {index} does not belong to it"
         for region in op.regions:
             if region.parent is not op:
-                yield f"{op!r}: a region belongs to something else"
+                yield f"{op!r}: a region belongs to another operation"
             for block in region.blocks:
                 if block.parent is not region:
                     yield f"{op!r}: a block belongs to another region"
@@ -85,7 +85,7 @@ def _uses(operations: list[Operation], blocks: list[Block]) -> Iterator[str]:
     if any(count > 0 for count in expected.values()):
         yield "an operand is missing from the uses of its value"
     if any(count < 0 for count in expected.values()):
-        yield "a value has a use that no operation in the function makes"
+        yield "a value lists a use that does not exist in the function"
 
 
 # ---- dominance
@@ -156,7 +156,7 @@ def _comparison(op: Operation) -> str | None:
 
 def _is_boolean_like(type: Type, like: Type) -> str | None:
     if element_type(type) != IntegerType(1) or shape_of(type) != shape_of(like):
-        return f"{type} is no condition for {like}"
+        return f"{type} is not a condition for {like}"
     return None
 
 
@@ -171,7 +171,7 @@ def _view(op: Operation) -> str | None:
     """Check that a view keeps the element type and the extents of the axes that it keeps."""
     source, result = op.operands[0].type, op.results[0].type
     if element_type(source) != element_type(result):
-        return "changes the element"
+        return "changes the element type"
     before, after = shape_of(source), shape_of(result)
     lanes = moved_lanes(op.results[0])
     axes = () if lanes is None or lanes.axes is None else lanes.axes
@@ -182,16 +182,16 @@ def _view(op: Operation) -> str | None:
 def _resized(op: Operation) -> str | None:
     source, result = (element_type(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, IntegerType) or not isinstance(result, IntegerType):
-        return "is for integers"
+        return "requires integers"
     grows = op.name.startswith("arith.ext")
     fits = result.width > source.width if grows else result.width < source.width
-    return None if fits else f"from {source} to {result}"
+    return None if fits else f"cannot convert {source} to {result}"
 
 
 def _pointer_sum(op: Operation) -> str | None:
     pointer, offset = op.operands
     if pointer.type != op.results[0].type or shape_of(pointer.type) != shape_of(offset.type):
-        return "its operands differ in shape, or its result is another pointer"
+        return "its operands differ in shape, or its result is a different pointer"
     return None
 
 
@@ -199,7 +199,7 @@ def _access(op: Operation) -> str | None:
     pointer = op.operands[0]
     element = element_type(pointer.type)
     if not isinstance(element, PointerType):
-        return "its address is no pointer"
+        return "its address is not a pointer"
     shape = shape_of(pointer.type)
     data = [op.operand(name) for name in ("value", "val", "cmp", "other")]
     for value in (*op.results, *(value for value in data if value is not None)):
@@ -215,16 +215,16 @@ def _carries(op: Operation) -> str | None:
     alike = all(
         [v.type for v in edge.values] == [v.type for v in edge.receivers] for edge in passings(op)
     )
-    return None if alike else "what it carries differs in type"
+    return None if alike else "the values that it passes and their receivers differ in type"
 
 
 def _branch(op: Operation) -> str | None:
     forwarded = [v for _, values in op.successors for v in values]
     if forwarded and op.operands[-len(forwarded) :] != forwarded:
-        return "its operands are not what it forwards"
+        return "its operands are not the values that it forwards"
     for target, values in op.successors:
         if [v.type for v in values] != [v.type for v in target.arguments]:
-            return "forwards values of other types than the arguments of its target"
+            return "forwards values that differ in type from the arguments of its target"
     return None
 
 

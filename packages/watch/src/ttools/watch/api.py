@@ -85,7 +85,7 @@ class WatchedRun(ContextDecorator, Result):
             UsageError: The run was made without `picture=True`.
         """
         if self._values.accesses is None:
-            raise UsageError("nothing is drawn: watch(picture=True) records what is needed")
+            raise UsageError("there is no picture: watch(picture=True) records what it shows")
         return Picture(self.recording, self._values.accesses, target)
 
     @property

@@ -113,7 +113,9 @@ class WatchedValues:
             UsageError: No comparison was requested, or there is nothing in common.
         """
         if self._against is None:
-            raise UsageError("nothing is compared: watch(compare=...) says with what")
+            raise UsageError(
+                "there is no comparison: watch(compare=...) names what to compare with"
+            )
         other = self._other
         if other is None:
             other = Recording(self._eager_file.getvalue())
@@ -126,8 +128,8 @@ class WatchedValues:
         sentences = [*self.recorder.complaints(), *self.recorder.gaps()]
         if self._other is not None and not self._other.complete:
             sentences.append(
-                f"`{self._against}` ends early, since its run was interrupted: what is not in it "
-                "is not compared"
+                f"`{self._against}` is incomplete, because its run was interrupted: values that it "
+                "lacks are not compared"
             )
         refused = self.recorder.writer.refused
         if refused:

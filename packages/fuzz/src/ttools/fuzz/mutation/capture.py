@@ -189,7 +189,7 @@ def _described(value: Any, storages: dict[int, int], contents: list[Any]) -> Any
         address = storage.data_ptr()
         if address not in storages:
             if sum(s.numel() for s in contents) + storage.nbytes() > _MOST_BYTES:
-                raise _LeftOutError("more memory than a mutant is tried on")
+                raise _LeftOutError("it uses more memory than mutation allows")
             storages[address] = len(contents)
             contents.append(whole_storage(storage).detach().cpu().clone())
         described = memory_spec(value)

@@ -48,7 +48,7 @@ class KernelText:
             raise NotMutableError("its source is not known") from error
         (kernel,) = tree.body
         if not isinstance(kernel, ast.FunctionDef):
-            raise NotMutableError("it is no plain function")
+            raise NotMutableError("it is not a plain function")
         kernel.decorator_list = []
         self.module = ast.Module([kernel], [])
         self._arguments = arguments

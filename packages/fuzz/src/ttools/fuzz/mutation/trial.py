@@ -280,7 +280,7 @@ class _Base:
             first, again = (self._runner.run(BASELINE) for _ in range(2))
             self.results[BASELINE.name] = first
             if difference(self.launch, first, again):
-                self.unfit = "it does something else each time"
+                self.unfit = "its results differ between runs"
             self._runner.run(_CHECKED)
         except FindingsError as finding:
             self.unfit = f"the checks find {finding}"
@@ -429,7 +429,7 @@ class MutantTrial:
         lines = difflib.unified_diff(
             original.splitlines(), mutant.text.splitlines(), "kernel", "mutant", lineterm="", n=1
         )
-        names = ", ".join(mutation.name for mutation in mutant.applied) or "written anew"
+        names = ", ".join(mutation.name for mutation in mutant.applied) or "no mutation"
         parts = "" if len(mutant.parts) == 1 else f" in {len(mutant.parts)} launches"
         head = f"{base.launch.name}{parts} ({names}): {latest.message}"
         return Failure(seed, failure.kind, variant.name, "\n".join([head, *lines]))
@@ -462,8 +462,8 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
             for storage in (one, other)
         ]
         return (
-            f"`{name}`, element {element} of its storage, is {values[1]!r}, must be {values[0]!r}; "
-            f"{count} bytes differ"
+            f"`{name}`, element {element} of its storage, is {values[1]!r}, expected "
+            f"{values[0]!r}; {count} bytes differ"
         )
     return ""
 

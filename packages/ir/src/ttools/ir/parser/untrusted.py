@@ -51,5 +51,5 @@ def foreign(text: str, name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise UsageError(
-            f"{name} is not as Triton writes it ({type(error).__name__}: {error})"
+            f"{name} is not TTIR in the form that Triton writes ({type(error).__name__}: {error})"
         ) from error

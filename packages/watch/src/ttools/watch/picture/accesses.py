@@ -28,8 +28,8 @@ MOST_LAUNCHES = 12
 #: Maximum number of programs whose accesses are recorded separately.
 MOST_FOLLOWED = 64
 _TESTS = {
-    "storage": "leave its storage and were not made",
-    "view": "leave the tensor's elements, but not its storage",
+    "storage": "are outside its storage and were skipped",
+    "view": "are outside the tensor's elements, but inside its storage",
     "misaligned": "are misaligned",
 }
 
@@ -132,7 +132,7 @@ class AccessMaps:
         self.notes += map(self._note, counts)
         self.launch.run.skipped += skipped_accesses(self.launch.kernel.name, counts)
         if self.elsewhere:
-            self.notes.append(f"{self.elsewhere:,} bytes of no argument were accessed")
+            self.notes.append(f"{self.elsewhere:,} bytes outside all arguments were accessed")
 
     def _note(self, count: Count) -> str:
         site = count.witness.site

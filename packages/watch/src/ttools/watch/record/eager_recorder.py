@@ -55,7 +55,8 @@ class EagerRecorder:
         """
         if launch.eagerly is None:
             raise UsageError(
-                f"kernel `{launch.kernel.name}` has no Python source to run: compare with a trace"
+                f"kernel `{launch.kernel.name}` has no Python source to run; compare with a trace "
+                "instead"
             )
         written = launch.written_storages
         if written is None:

@@ -152,7 +152,7 @@ def _pair_launches(one: Recording, other: Recording, comparison: Comparison) -> 
             pairs[b.index] = a.index
     if not pairs and one.launches and other.launches:
         raise UsageError(
-            f"nothing to compare: {first_name} launched {_listed(first)}, and "
+            f"nothing to compare: {first_name} launched {_listed(first)}, but "
             f"{second_name} {_listed(second)}"
         )
     comparison.launches = len(pairs)
@@ -180,14 +180,14 @@ def _why_nothing(one: Recording, other: Recording, names: tuple[str, str]) -> st
     """Explain why no value has a counterpart."""
     ours, theirs = set(one.names), set(other.names)
     if not ours or not theirs:
-        return f"{names[0] if not ours else names[1]} holds no values"
+        return f"{names[0] if not ours else names[1]} contains no values"
     if not ours & theirs:
-        return f"{names[0]} holds {_listed(one.names)}, and {names[1]} {_listed(other.names)}"
+        return f"{names[0]} contains {_listed(one.names)}, but {names[1]} {_listed(other.names)}"
     programs = [{record.linear_program for record in recording} for recording in (one, other)]
     if not programs[0] & programs[1]:
-        return f"{names[0]} and {names[1]} hold values of other programs"
+        return f"{names[0]} and {names[1]} contain values of different programs"
     shared = [name for name in one.names if name in theirs]
-    return f"other statements assign {_listed(shared)} in {names[1]} than in {names[0]}"
+    return f"{_listed(shared)}: assigned by different statements in {names[0]} and {names[1]}"
 
 
 # ---- matching values
@@ -271,7 +271,7 @@ def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
     """Return the counterpart of a record, whose statement may have been moved out of loops.
 
     Returns:
-        None if there is no certain counterpart.
+        None if there is no certain match.
     """
     calls = [line for _, line in record.assignment.callers]
     same = [c for c in candidates if [line for _, line in c.assignment.callers] == calls]
@@ -361,7 +361,7 @@ def text_lines(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield f"{total:,} of {values} differ: {_counts(comparison.differing)}"
     if comparison.alone:
-        yield f"not compared, because {other} has no certain partner: {_counts(comparison.alone)}"
+        yield f"not compared, because {other} has no certain match: {_counts(comparison.alone)}"
     for kernel, (ours, theirs) in comparison.unpaired.items():
         yield f"launches of `{kernel}`: {ours:,} in {one}, {theirs:,} in {other}"
 

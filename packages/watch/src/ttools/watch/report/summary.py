@@ -40,8 +40,8 @@ def text_lines(recording: Recording) -> Iterator[str]:
     if len(recording) > MOST_LINES:
         rest = len(recording) - MOST_LINES
         yield (
-            f"and {rest:,} more values: choose with --programs and --only, or keep all of them "
-            "with --trace FILE"
+            f"and {rest:,} more values: select some with --programs and --only, or save all of "
+            "them with --trace FILE"
         )
 
 

@@ -241,7 +241,7 @@ class Record:
         If there is none, the name is empty, and the offset is the address.
         """
         if not is_pointer(self.assignment.element):
-            raise UsageError(f"`{self.name}` holds no pointers but {self.assignment.type}")
+            raise UsageError(f"`{self.name}` contains {self.assignment.type}, not pointers")
         addresses = self.values.reshape(-1)
         item = pointee_bytes(self.assignment.element)
         names, offsets = [""] * addresses.size, addresses.copy()

@@ -60,7 +60,7 @@ class Recording(Sequence[Record]):
             for kind, data in block.items():
                 _DESCRIPTIONS[kind](self, data)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UsageError(f"`{self._name}` is damaged: a description makes no sense") from None
+            raise UsageError(f"`{self._name}` is damaged: a description is invalid") from None
 
     def _launch(self, data: Mapping[str, Any]) -> None:
         launch = traced(data)
@@ -85,7 +85,7 @@ class Recording(Sequence[Record]):
         assignment, launch = self.assignments.get(block.assignment), self.launches.get(block.launch)
         kind = None if assignment is None else numpy_type(assignment.element)
         if assignment is None or launch is None or kind is None:
-            raise UsageError(f"`{self._name}` is damaged: a value of nothing that was described")
+            raise UsageError(f"`{self._name}` is damaged: a value has no description")
         expected = 8 * block.loops + assignment.lanes * (kind.itemsize + assignment.masked)
         derived = launch.spec.argument(assignment.parameter)
         ok = assignment.parameter < 0 or (derived is not None and derived.tensor is not None)

@@ -115,7 +115,7 @@ def read_blocks(data: Any, name: str) -> Iterator[dict[str, Any] | ValueBlock]:
         UsageError: The data is not a trace, or is damaged.
     """
     if bytes(data[: len(MAGIC)]) not in (MAGIC, _FIRST_MAGIC):
-        raise UsageError(f"`{name}` is no trace of ttools")
+        raise UsageError(f"`{name}` is not a trace of ttools")
     at, end = len(MAGIC), len(data)
     while at + _HEADER.size <= end:
         kind, loops, assignment, launch, program, size = _HEADER.unpack_from(data, at)

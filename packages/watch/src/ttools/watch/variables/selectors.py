@@ -132,7 +132,7 @@ def unmatched_sentence(
         if lines:
             listed = ", ".join(map(str, sorted(lines)))
             return (
-                f"no variable is assigned at `{selector.text}`; lines of that file with some: "
+                f"no variable is assigned at `{selector.text}`, only at these lines of the file: "
                 f"{listed}"
             )
     listed = "; ".join(
@@ -140,4 +140,4 @@ def unmatched_sentence(
         for kernel, rows in sorted(known.items())
     )
     what = f"line `{selector.text}`" if selector.line else f"variable `{selector.text}`"
-    return f"there is no {what} to watch in the kernels that ran; there are {listed}"
+    return f"there is no {what} to watch in the kernels that ran; available: {listed}"

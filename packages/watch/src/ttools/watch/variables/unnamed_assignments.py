@@ -316,5 +316,5 @@ def _location_of(instance: _Instance, binding: Binding) -> SourceLocation:
 
 
 def _unavailable(instance: _Instance, binding: Binding) -> Unavailable:
-    why = "the compiled kernel has no value of its own for it"
+    why = "the compiled kernel has no separate value for it"
     return Unavailable(binding.name, instance.file, lines_of(binding.statement), why)
