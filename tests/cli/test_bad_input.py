@@ -90,8 +90,8 @@ module {
         (("--arg", "x=" + "[" * DEEP), "is not a tensor"),
         (("--arg", "x=zeros:f32[1]", "--grid", "9" * 5000), "--grid is `999"),
         (("--arg", "x=zeros:f32[1]", "--grid", "[" * DEEP), "--grid is `[[["),
-        (("--arg", "x=zeros:f32[1]", "--grid", "1,1,1,1"), "up to three counts"),
-        (("--arg", "x=zeros:f32[1]", "--grid", "²"), "up to three counts"),
+        (("--arg", "x=zeros:f32[1]", "--grid", "1,1,1,1"), "one to three numbers"),
+        (("--arg", "x=zeros:f32[1]", "--grid", "²"), "one to three numbers"),
     ],
 )
 def test_invalid_arguments(
@@ -149,7 +149,7 @@ def test_invalid_sarif_files(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     path = tmp_path / "bad.sarif"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert annotate([str(path)]) == 2
-    assert capsys.readouterr().err == f"error: `{path}` is no SARIF\n"
+    assert capsys.readouterr().err == f"error: `{path}` is not SARIF\n"
 
 
 def test_sarif_text_that_cannot_be_encoded(

@@ -58,7 +58,7 @@ def script(tmp_path: Path) -> str:
     return "script.py"
 
 
-CHILD = "processes that the program started launched `fill`"
+CHILD = "child processes of the program launched `fill`"
 NONE = "no Triton kernel was launched"
 
 

@@ -53,7 +53,7 @@ def test_a_wild_access_names_the_kernel(command: str, script: Path) -> None:
         "error: the process was killed by .* memory.*; the last kernel to start was `wild_kernel`",
         result.stderr,
     )
-    assert "help: `ttools sanitize` finds accesses out of bounds" in result.stderr
+    assert "help: `ttools sanitize` finds out-of-bounds accesses" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -75,14 +75,14 @@ def test_illegal_accesses_on_a_gpu_name_the_command_that_finds_them(
     result = run("interpret", script=script)
     assert result.returncode == 1
     assert f"RuntimeError: CUDA error: {words}" in result.stderr
-    assert result.stderr.count("`ttools sanitize` finds where") == hints
+    assert result.stderr.count("`ttools sanitize` finds it") == hints
 
 
 def test_kernels_without_bounds_checks_are_named(script: Path) -> None:
     result = run("sanitize", "--only", "other", script=script)
     assert result.returncode == -signal.SIGSEGV
     assert "the last kernel to start was `wild_kernel`" in result.stderr
-    assert "help: kernels that --only leaves out are not checked" in result.stderr
+    assert "help: kernels that --only excludes are not checked" in result.stderr
 
 
 def test_the_sanitizer_reports_the_access_instead(script: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_record_of_the_crashing_launch_is_kept(script: Path) -> None:
     result = run("record", "--output", str(record), script=script)
     assert result.returncode == 0
     assert "survived" in result.stdout
-    assert f"accesses out of bounds were suppressed: `ttools sanitize {record}`" in " ".join(
+    assert f"out-of-bounds accesses were skipped: `ttools sanitize {record}`" in " ".join(
         result.stderr.split()
     )
     again = run("sanitize", script=record)

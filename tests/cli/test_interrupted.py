@@ -86,7 +86,7 @@ def interrupted(tmp_path: Path, *words: str) -> tuple[int, str, str]:
         (["profile"], "the profile covers what ran until then"),
         (["record"], "the record covers what ran until then"),
         (["inspect", "--gpu=sm_90"], "the report covers what ran until then"),
-        (["inspect", "--lock=l", "--gpu=sm_90"], "error: l is neither written nor compared"),
+        (["inspect", "--lock=l", "--gpu=sm_90"], "error: l was neither written nor compared"),
         (["tune", "--workers=0"], "note: interrupted"),
         (["sanitize", "--update-baseline", "--baseline=b"], "error: b was not written"),
     ],

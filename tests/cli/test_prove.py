@@ -171,7 +171,7 @@ def test_a_script_that_requires_plain_integers_runs_without_tracing(
     result = ttools("prove", "-v", "--script", "exact.py", "0")
     assert "it runs once more, with plain integers" in result.stderr
     assert (result.returncode, ": proved" in result.stdout) == (0, True), result.stdout
-    assert "assumed: no number was followed" in result.stdout
+    assert "assumed: integers were not traced" in result.stdout
     assert "grid[0] = cdiv(n, 256)" in result.stdout
     lenient = _EXACT.replace("type(n) is not int", "not isinstance(n, int)")
     (tmp_path / "lenient.py").write_text(lenient)

@@ -126,7 +126,7 @@ def test_selected_launches(ttools: Run, tmp_path: Path) -> None:
     assert "launch.tt holds 2 of 3 launches" in result.stderr
     result = ttools("record", "--launch", "9", "script.py")
     assert result.returncode == 1
-    assert "error: nothing was recorded: --launch names none of 4 launches" in result.stderr
+    assert "error: nothing was recorded: --launch selects none of the 4 launches" in result.stderr
     result = ttools("record", "--only", "other", "script.py")
     assert "nothing was recorded: no Triton kernel was launched that --only names" in result.stderr
 
@@ -190,9 +190,9 @@ def test_records_have_a_time_limit_by_default(
         (("interpret", "a.tt", "--grid", "4"), "--grid is for .ttir files; a record has its own"),
         (("interpret", "--pdb", "a.tt"), "a record has no Python source for --engine eager"),
         (("sanitize", "--pdb-on-finding", "a.tt"), "a record has no Python source"),
-        (("sanitize", "--on", "gpu", "a.tt"), "--on gpu runs programs; a record is checked"),
+        (("sanitize", "--on", "gpu", "a.tt"), "--on gpu needs a program; a record can be checked"),
         (("record", "a.tt"), "`a.tt` is no program"),
-        (("record", "--output", "a.zip", "script.py"), "the name of a record ends in .tt"),
+        (("record", "--output", "a.zip", "script.py"), "the name of a record must end in .tt"),
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
         (("record", "--launch", "last", "script.py"), "`last` is neither a number nor a range"),
         (("tune", "a.tt"), "`a.tt` is no program"),

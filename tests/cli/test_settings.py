@@ -101,7 +101,7 @@ def test_quiet_and_verbose(called_ttools: Run, ttools: Run, project: Path) -> No
     assert "Traceback" in loud.stderr
     both = called_ttools("-q", "-v", "doctor")
     assert both.returncode == 2
-    assert "exclude each other" in both.stderr
+    assert "cannot be used together" in both.stderr
 
 
 def test_suggestions(called_ttools: Run, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_note_names_options_that_the_script_gets(
     (here / "s.py").write_text(text)
     command = get_command(app).commands["interpret"]  # type: ignore[attr-defined]
     command.make_context("interpret", line.split())
-    assert ("`--device-map` is given to s.py" in capsys.readouterr().err) == has_note
+    assert ("`--device-map` is passed to s.py" in capsys.readouterr().err) == has_note
 
 
 @pytest.mark.parametrize(

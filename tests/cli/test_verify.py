@@ -65,7 +65,7 @@ def test_usage_errors(called_ttools: Run) -> None:
         (["verify"], "no candidate is given: ttools verify FILE.py:CANDIDATE"),
         (["verify", __file__ + ":test_usage_errors"], "define it there, or give --reference"),
         (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
-        (["verify", "--batch", ".", f"{FILE}:right"], "takes no other ones"),
+        (["verify", "--batch", ".", f"{FILE}:right"], "do not give other files"),
         (["verify", "--batch", ".", "--format", "markdown"], "--batch writes text or json"),
     ):
         result = called_ttools(*words)
@@ -76,7 +76,7 @@ def test_usage_errors(called_ttools: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--ray", "local", "k.py:f"], "--ray is for the files of --batch"),
+        (["--ray", "local", "k.py:f"], "--ray needs --batch"),
         (["--batch", ".", "--ray", "local", "--jobs", "2"], "give one of them"),
         (["--batch", ".", "--ray", "local@0"], "N files at a time"),
         (["--batch", ".", "--ray", "local"], "pip install 'ttools-verifier[ray]'"),

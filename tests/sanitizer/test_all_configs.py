@@ -75,7 +75,7 @@ def test_only_the_first_runs_by_default(tensors) -> None:
     assert checked.findings == []
     assert [block(entry) for entry in checked.launches] == [16]
     assert checked.to("text") == (
-        "no finding in 1 kernel, 1 launch; 1 of 2 configurations of `add_to_kernel` run "
+        "no finding in 1 kernel, 1 launch; 1 of 2 configurations of `add_to_kernel` ran "
         "(--all-configs)\n"
     )
 

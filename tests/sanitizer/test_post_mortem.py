@@ -171,7 +171,7 @@ def test_ignored_findings_do_not_stop_the_script(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (("kernel.ttir",), "a .ttir file has no Python source for --pdb-on-finding"),
-        (("--on", "gpu", "script.py"), "--pdb-on-finding is for the CPU"),
+        (("--on", "gpu", "script.py"), "--pdb-on-finding applies only to the CPU"),
     ],
 )
 def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:

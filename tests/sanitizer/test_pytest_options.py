@@ -91,7 +91,7 @@ def test_options_of_the_checks(
 ) -> None:
     result = run_pytest(text, "--ttools-sanitize", *arguments, ini=ini)
     assert outcome(result) == expected, result.stdout
-    partly = "1 of 2 configurations of `double` run (--all-configs)" in result.stdout
+    partly = "1 of 2 configurations of `double` ran (--all-configs)" in result.stdout
     assert partly == (text == TUNED and expected == "1 passed")
 
 

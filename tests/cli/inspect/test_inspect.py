@@ -146,7 +146,7 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("kernels.py:scale_kernel",), "needs --signature, an entry for each of x_ptr, n"),
+        (("kernels.py:scale_kernel",), "needs --signature, with an entry for each of x_ptr, n"),
         (("kernels.py:scale_kernal", "--signature", "x"), "it has scale_kernel"),
         (("gone.py:kernel", "--signature", "x"), "there is no file `gone.py`"),
         (("gone.ttir",), "there is no file `gone.ttir`"),

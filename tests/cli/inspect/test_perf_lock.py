@@ -183,7 +183,7 @@ def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_p
 @pytest.mark.parametrize(
     ("lock", "arguments", "sentence"),
     [
-        (None, ("--check", "k.py:scale"), "name it by --lock"),
+        (None, ("--check", "k.py:scale"), "--check needs --lock FILE"),
         (None, (*inspected()[1:], "--check"), "there is no `l`"),
         ("{}", (*inspected()[1:], "--check"), "l"),
         (

@@ -71,7 +71,7 @@ def test_unsafe_needs_native_code(tmp_path: Path) -> None:
     words = ["-m", "ttools_entry", "interpret", "--unsafe", "--engine", "eager"]
     result = run(words, tmp_path)
     assert result.returncode == 2
-    assert "--unsafe is for native code" in result.stderr
+    assert "--unsafe needs native code" in result.stderr
 
 
 def test_other_values_of_the_variable_are_refused(tmp_path: Path) -> None:

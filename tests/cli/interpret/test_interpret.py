@@ -88,8 +88,8 @@ def test_cuda_errors_name_the_command_that_finds_their_cause(ttools: Run) -> Non
     words = "CUDA error: an illegal memory access was encountered"
     broken = ttools("interpret", "-c", f"raise RuntimeError({words!r})")
     assert broken.returncode == 1
-    assert broken.stderr.index(words) < broken.stderr.index("`ttools sanitize` finds where")
-    assert "finds where" not in ttools("interpret", "-c", "raise RuntimeError('other')").stderr
+    assert broken.stderr.index(words) < broken.stderr.index("`ttools sanitize` finds it")
+    assert "finds it" not in ttools("interpret", "-c", "raise RuntimeError('other')").stderr
 
 
 def test_excepthook_of_the_script_is_kept(ttools: Run) -> None:

@@ -144,11 +144,11 @@ def test_selections_without_values_are_warned_of(ttools: Run, script: str, tmp_p
     [
         (("--watch", "a b"), "cannot watch `a b`: it must be a variable's name or FILE:LINE"),
         (("--trace", "no/such/t"), "there is no folder `no/such`"),
-        (("--trace", "t", "--trace-limit", "much"), "`much` is no size"),
-        (("--trace-limit", "5M"), "--trace-limit is for a trace: name a file with --trace"),
+        (("--trace", "t", "--trace-limit", "much"), "`much` is not a size"),
+        (("--trace-limit", "5M"), "--trace-limit needs recorded values: use --trace"),
         (
             ("--watch", "acc", "--engine", "eager"),
-            "look into native code, not into --engine eager",
+            "need native code, so they cannot be used with --engine eager",
         ),
     ],
 )
@@ -252,8 +252,8 @@ def test_names_are_not_refused_if_kernels_may_be_elsewhere(ttools: Run, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--output", "p.html", "--compare", "eager"), "--compare has no page"),
-        (("--output", "p.html", "--engine", "eager"), "look into native code"),
+        (("--output", "p.html", "--compare", "eager"), "--compare has no HTML page"),
+        (("--output", "p.html", "--engine", "eager"), "need native code"),
     ],
 )
 def test_usage_errors_of_pages(

@@ -106,8 +106,8 @@ def test_files_are_read_once_they_stop_changing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[1, 2]", "is no report: write it with"),
-        ('{"schema": "ttools.tuning/1"}', "is no report: write it with"),
+        ("[1, 2]", "is not a report: write one with"),
+        ('{"schema": "ttools.tuning/1"}', "is not a report: write one with"),
         ('{"schema": "ttools.report/1"}', "is a damaged report"),
         ('{"schema": "ttools.profile/1", "lines": [{"kernel": 3}]}', "is a damaged profile"),
     ],

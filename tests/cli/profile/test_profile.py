@@ -351,7 +351,7 @@ def test_compare_takes_several_profiles_per_side(ttools: Run, script: str, tmp_p
     assert "warning" not in result.stderr
     result = ttools("profile", "compare", "--before", "cpu0.json", "--after", "cpu1.json")
     assert result.returncode == 0
-    assert "warning: these times are of the CPU" in result.stderr
+    assert "warning: these times were measured on a CPU" in result.stderr
 
 
 def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
     blocks = result.stdout.split("\n\n")[1:]
     assert [block.splitlines()[0] for block in blocks[:3]] == ["slowed", "gone", "steady"]
     assert re.search(r"\n  slower  1.200 \(1.\d+ to 1.\d+\): 1.21 ms, was 1.01 ms", blocks[0])
-    assert blocks[1].endswith("\n  removed  not there, was 1.01 ms")
+    assert blocks[1].endswith("\n  removed  absent, was 1.01 ms")
     result = ttools("profile", "compare", "base.json", "new.json", "--fail-on-regression", "30%")
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -391,7 +391,7 @@ def test_compare_reads_files_of_profile(ttools: Run, script: str, tmp_path: Path
     assert result.returncode == 0, result.stderr
     (kernel,) = json.loads(result.stdout)["kernels"]
     assert (kernel["kernel"], kernel["verdict"]) == ("scale_kernel", "too few launches")
-    assert "warning: these times are of the CPU" in result.stderr
+    assert "warning: these times were measured on a CPU" in result.stderr
 
 
 def test_compare_distinguishes_scopes(ttools: Run, tmp_path: Path) -> None:

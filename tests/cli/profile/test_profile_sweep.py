@@ -24,7 +24,10 @@ def test_the_table_fits_a_terminal(ttools: Run) -> None:
     shapes = ("--shapes", "columns=16:64", "--shapes", "rows=4")
     result = ttools(*SWEEP, *shapes, "--shapes", "dtype=float32", *BOTH, COLUMNS="80")
     assert result.returncode == 0
-    assert result.stderr == "warning: these times are of the CPU: they say little about a GPU\n"
+    assert (
+        result.stderr
+        == "warning: these times were measured on a CPU, so they say little about a GPU\n"
+    )
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["columns", "implementation", "time", "speed-up", "error", "GB/s"]
@@ -89,10 +92,10 @@ def test_parameters_with_a_default_need_no_domain() -> None:
     ("word", "message"),
     [
         ("columns", "must be NAME=VALUE"),
-        ("depth=3", "`inputs` takes rows, columns, dtype, seed, negative, differentiable"),
-        ("columns=9:3", "a range is LOW:HIGH"),
-        ("columns=0:3", "from 1 on"),
-        ("dtype=int8", "`int8` is none of float32, float16"),
+        ("depth=3", "only the parameters rows, columns, dtype, seed, negative, differentiable"),
+        ("columns=9:3", "a range must be LOW:HIGH"),
+        ("columns=0:3", "of numbers from 1"),
+        ("dtype=int8", "`int8` is not one of float32, float16"),
         ("columns=1:100000:1", "more than 10,000 shapes"),
     ],
 )

@@ -76,7 +76,7 @@ def test_tests_in_other_processes_are_checked(ttools: Run, buggy: str, tmp_path:
 def test_triton_interpret_is_replaced(ttools: Run, buggy: str) -> None:
     result = ttools("sanitize", buggy, TRITON_INTERPRET="1")
     assert FINDING in result.stdout
-    assert "TRITON_INTERPRET is set; it is unset for this run, ttools sanitizes" in result.stderr
+    assert "TRITON_INTERPRET is set; this run ignores it, and ttools sanitizes" in result.stderr
 
 
 def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> None:
@@ -176,8 +176,8 @@ def test_internal_failure_keeps_the_findings(ttools: Run, tmp_path: Path) -> Non
         (("--update-baseline", "buggy.py"), "--update-baseline needs --baseline FILE"),
         (("--output", "none/x.json", "buggy.py"), "there is no folder `none`"),
         (("--grid", "4", "buggy.py"), "--grid is for .ttir files"),
-        (("--all-configs", "--first-config", "buggy.py"), "exclude each other"),
-        (("--on", "gpu", "--gpu", "h100", "buggy.py"), "--gpu is for the CPU"),
+        (("--all-configs", "--first-config", "buggy.py"), "cannot be used together"),
+        (("--on", "gpu", "--gpu", "h100", "buggy.py"), "--gpu applies only to the CPU"),
         (("--gpu", "h10", "buggy.py"), "--gpu: there is no GPU `h10`"),
     ],
 )

@@ -109,7 +109,7 @@ def test_each_tuning_has_a_t4_file_of_its_own(
         TuningEntry(problem=replace(PROBLEM, kernel=name), trials=[trial(1, 1e-3)])
         for name in ("first", "second")
     ]
-    with pytest.raises(UsageError, match=r"one tuning a file, and there are 2: give --output"):
+    with pytest.raises(UsageError, match=r"contains one tuning, but there are 2: give --output"):
         write_as_t4(entries, None)
     write_as_t4(entries, tmp_path / "all.json")
     documents = [json.loads((tmp_path / f"all-{n}.json").read_text()) for n in (1, 2)]

@@ -173,7 +173,7 @@ def test_configurations_that_did_not_run() -> None:
         entry("a", 16, 10),
         TallyEntry(spec=LaunchSpec(kernel="b", grid=(1, 1, 1))),
     ]
-    assert configs_text(entries) == "1 of 12 configurations of `a` run (--all-configs)"
+    assert configs_text(entries) == "1 of 12 configurations of `a` ran (--all-configs)"
     assert configs_text([*entries, entry("a", 32, 12)]).startswith("2 of 12 configurations")
     assert configs_text([entry("a", 16, 2), entry("a", 32, 2), entry("c", 1, 1)]) == ""
     many = [entry(name, 16, 2) for name in "abcde"]

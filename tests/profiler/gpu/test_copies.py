@@ -468,12 +468,12 @@ def test_every_format_marks_operations_other_than_kernels(
     write_tables_of(prof, "text", None, lines=False, tree=True)
     text = " ".join(capsys.readouterr().out.split())
     assert "1 kernel, 2 launches, 3 copies and fills of memory, 8 us" in text
-    assert "copy host to device (no kernel)" in text
+    assert "copy host to device (not a kernel)" in text
     assert "4 us in 2 copies: median 2 us" in text
     assert "moves 3 kB on average, 1.5 GB/s" in text
     assert "1 us in 1 fill" in text
     write_tables_of(prof, "markdown", None, lines=False, tree=False)
-    assert "copy host to device (no kernel)" in capsys.readouterr().out
+    assert "copy host to device (not a kernel)" in capsys.readouterr().out
     for form in ("csv", "json", "chrome"):
         write(prof, form, None, lines=False, target="t.py", status=0)
         out = capsys.readouterr().out

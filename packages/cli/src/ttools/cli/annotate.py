@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: cannot read `{arguments[0]}`: {error.strerror}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, AttributeError):
-        print(f"error: `{arguments[0]}` is no SARIF", file=sys.stderr)
+        print(f"error: `{arguments[0]}` is not SARIF", file=sys.stderr)
         return 2
     for command in commands:
         print(command.encode("utf-8", "backslashreplace").decode("utf-8"))

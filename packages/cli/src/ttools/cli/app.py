@@ -84,7 +84,7 @@ def options(
         ),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Write no notes to standard error.")
+        bool, typer.Option("--quiet", "-q", help="Do not write notes to standard error.")
     ] = False,
     verbose: Annotated[
         bool,
@@ -97,7 +97,7 @@ def options(
 ) -> None:
     """Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU."""
     if quiet and verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
+        raise UsageError("--quiet and --verbose cannot be used together")
     if quiet:
         os.environ["TTOOLS_QUIET"] = "1"  # for processes that the script starts, too
     console.set_verbosity("quiet" if quiet else "verbose" if verbose else "normal")
@@ -137,8 +137,8 @@ def require_usable_umask() -> None:
     os.umask(mask)
     if mask & 0o700:
         raise UsageError(
-            f"the umask {mask:03o} denies you the files that ttools and Triton make for you; "
-            f"run `umask {mask & 0o077:03o}` first"
+            f"with the umask {mask:03o}, you have no access to the files that ttools and Triton "
+            f"create; run `umask {mask & 0o077:03o}` first"
         )
 
 

@@ -25,7 +25,7 @@ def child_launches_text(kernels: Sequence[str]) -> str:
     """Return a sentence part that names the kernels."""
     names = ", ".join(f"`{name}`" for name in kernels[:_MOST])
     more = f" and {len(kernels) - _MOST} more" if len(kernels) > _MOST else ""
-    return f"processes that the program started launched {names}{more}"
+    return f"child processes of the program launched {names}{more}"
 
 
 def _are(kernels: Sequence[str]) -> str:

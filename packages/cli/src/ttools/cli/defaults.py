@@ -85,7 +85,7 @@ def _value(parameter: Any, value: Any, folder: Path, where: str) -> Any:
             raise UsageError(f"{where}: `{parameter.opts[0]}` takes one value, not a list")
         return [_value(parameter, item, folder, where)[0] for item in value]
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{where}: `{parameter.opts[0]}` takes a text, a number, true or false")
+        raise UsageError(f"{where}: `{parameter.opts[0]}` takes a string, a number, true or false")
     # Paths are recognised by their metavar, since typer's types differ between its versions.
     if (parameter.metavar or "").startswith(("FILE", "DIR")) and value != "-":
         value = str(folder / Path(str(value)).expanduser())

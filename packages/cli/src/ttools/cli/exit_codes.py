@@ -38,13 +38,13 @@ def of_error(error: TtoolsError) -> int:
 
 #: Remedies for exhausted resources.
 _ADVICE = {
-    errno.ENOSPC: "free space on that disk",
-    errno.EDQUOT: "free space on that disk",
-    errno.EROFS: "choose a place that can be written",
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
-    errno.ENFILE: "end processes that hold files open",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space on that disk",
+    errno.EROFS: "choose a location that can be written",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`)",
+    errno.ENFILE: "terminate processes that keep many files open",
     errno.EAGAIN: ADVICE,
-    errno.ENOMEM: "end other processes, or raise the limit of memory (`ulimit -v`)",
+    errno.ENOMEM: "terminate other processes, or raise the limit on memory (`ulimit -v`)",
 }
 
 
@@ -56,4 +56,4 @@ def exhaustion(error: OSError | RuntimeError) -> UsageError | None:
     if advice is None:
         return None
     place = f" for `{error.filename}`" if error.filename else ""
-    return UsageError(f"the system refuses to go on{place}: {error.strerror}; {advice}")
+    return UsageError(f"a call of the operating system failed{place}: {error.strerror}; {advice}")

@@ -51,7 +51,9 @@ def parse_grid(text: str | None) -> tuple[int, int, int]:
     words = (text or "1").split(",")
     if len(words) > _AXES or not all(map(_COUNT.fullmatch, words)):
         shown = (text or "")[:_SHOWN]
-        raise UsageError(f"--grid is `{shown}`, but must be up to three counts such as 4 or 4,2,1")
+        raise UsageError(
+            f"--grid is `{shown}`, but must be one to three numbers such as 4 or 4,2,1"
+        )
     x, y, z = ([int(word) for word in words] + [1, 1])[:_AXES]
     return x, y, z
 

@@ -74,9 +74,10 @@ DotOption = Annotated[
     Literal["as-written", "exact", "tensor-core"] | None,
     _launch(
         "--dot",
-        help="Products of f32 tiles: as-written, which rounds their operands to tf32 as a GPU "
-        "does unless the kernel says otherwise (the default), or exact. tensor-core also sums "
-        "those of f32, f16 and bf16 as Hopper's tensor cores do, bit for bit.",
+        help="How tl.dot multiplies f32 tiles. as-written (the default) rounds operands to tf32, "
+        "as a GPU does, unless the kernel sets another precision; exact does not round them; "
+        "tensor-core also sums products of f32, f16 and bf16 as Hopper's tensor cores do, bit for "
+        "bit.",
     ),
 ]
 OrderOption = Annotated[
@@ -118,7 +119,11 @@ EmulatedGpuOption = Annotated[
     ),
 ]
 FirstConfigOption = Annotated[
-    bool, _launch("--first-config", help="Autotuned kernels take their first config, untimed.")
+    bool,
+    _launch(
+        "--first-config",
+        help="Run autotuned kernels with their first config, without timing the others.",
+    ),
 ]
 TimeoutOption = Annotated[
     float | None,
@@ -126,9 +131,8 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="Time limit of a launch and of the compilation for it, beyond which they fail; by "
-        "default none for a launch of a script, and 600 seconds for one of a record or a .ttir "
-        "file. 0 for no limit.",
+        help="Time limit for each launch, and for each compilation. By default, no limit for "
+        "scripts, and 600 seconds for records and .ttir files. 0 for no limit.",
     ),
 ]
 StatsOption = Annotated[
@@ -151,14 +155,17 @@ OutputOption = Annotated[
         help="Write the report to a file; - is standard output.",
     ),
 ]
-GridOption = Annotated[str | None, _ttir("--grid", metavar="X[,Y[,Z]]", help="The grid.")]
+GridOption = Annotated[
+    str | None,
+    _ttir("--grid", metavar="X[,Y[,Z]]", help="Grid of the launch; by default, one program."),
+]
 ArgOption = Annotated[
     list[str] | None,
     _ttir(
         "--arg",
         metavar="NAME=VALUE",
-        help="An argument: rand:f32[1024], zeros:f16[4,4], arange:i32[64], file.npy, 1000, 1.5; "
-        "repeatable.",
+        help="Argument of the launch: rand:f32[1024], zeros:f16[4,4], arange:i32[64], file.npy, "
+        "1000, 1.5; repeatable.",
     ),
 ]
 DumpOutputsOption = Annotated[
@@ -196,7 +203,7 @@ def given_gpu(name: str | None, file: Path | None) -> str | Device | None:
     if file is None:
         return name
     if name is not None:
-        raise UsageError("give either --gpu or --device-file")
+        raise UsageError("give either --gpu or --device-file, not both")
     from ttools.core.gpus.devices import read_device_file
 
     return read_device_file(file)
@@ -220,7 +227,7 @@ def read_ray(text: str, *, what: str, extra: str) -> tuple[str | None, int]:
     address, _, count = text.rpartition("@")
     address, actors = (address, count) if address else (text, "1")
     if not actors.isdecimal() or int(actors) < 1:
-        raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N {what} at a time")
+        raise UsageError(f"--ray {text}: must be ADDRESS, or ADDRESS@N for N {what} at a time")
     if find_spec("ray") is None:  # report it now, not after a long preparation
         raise UsageError(f"--ray: Ray is not installed: pip install '{extra}'")
     return (None if address == _LOCAL else address), int(actors)

@@ -68,8 +68,8 @@ class ReplayCommand(TargetCommand):
         if not ctx.resilient_parsing and not words[0].endswith(RECORD_SUFFIX):
             named = f"`{words[0]}` is not a record" if words[0] else "nothing to replay"
             raise UsageError(
-                f"{named}: give FILE{RECORD_SUFFIX}, which `ttools record` writes; `ttools "
-                "interpret` runs scripts"
+                f"{named}: give FILE{RECORD_SUFFIX} as written by `ttools record`; to run a "
+                "script, use `ttools interpret`"
             )
         return rest
 
@@ -85,8 +85,8 @@ def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
         if name not in text:
             say(
                 "note",
-                f"`{name}` is given to {words[0]}, which does not mention it: "
-                "options of ttools come before the script",
+                f"`{name}` is passed to {words[0]}, which does not mention it: "
+                "options of ttools must come before the script",
             )
 
 
@@ -140,8 +140,8 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
         )
     if words[0].endswith(RECORD_SUFFIX):
         raise UsageError(
-            f"`{words[0]}` is no program; `ttools interpret`, `sanitize`, `profile` and `inspect` "
-            "take records"
+            f"`{words[0]}` is a record, not a program; records can be used with `ttools "
+            "interpret`, `sanitize`, `profile` and `inspect`"
         )
     if words[0] != "-" and not Path(words[0]).exists():
         raise UsageError(f"there is no file `{words[0]}`")

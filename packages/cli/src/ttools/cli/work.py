@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization
 
 Work = KernelFile | Replay | Target
-ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
+ADVICE = "`ttools sanitize` finds out-of-bounds accesses without crashing"
 #: Parts of torch's error messages after an invalid memory access by a kernel.
 _WILD = ("illegal memory access", "misaligned address", "address space", "unspecified launch fail")
 
@@ -153,7 +153,7 @@ def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
         say("note", hiding)
     text = str(error)
     if advice == ADVICE and "CUDA error" in text and any(words in text for words in _WILD):
-        say("note", "a kernel accessed memory that it must not: `ttools sanitize` finds where")
+        say("note", "a kernel made an invalid memory access: `ttools sanitize` finds it")
 
 
 def write_crash_notes(advice: str = ADVICE) -> None:
@@ -195,7 +195,7 @@ def take_over_from_upstream(instead: str) -> None:
         instead: Action of ttools instead, such as `ttools interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
-        say("note", f"TRITON_INTERPRET is set; it is unset for this run, {instead} instead")
+        say("note", f"TRITON_INTERPRET is set; this run ignores it, and {instead} instead")
     _provide_cache()
 
 
@@ -223,7 +223,10 @@ def _provide_cache() -> None:
         atexit.register(_remove, folder, os.getpid())
         os.environ["TRITON_CACHE_DIR"] = folder
         reason = getattr(error, "strerror", None) or str(error)
-        say("note", f"Triton cannot write to its cache {chosen} ({reason}): this run keeps none")
+        say(
+            "note",
+            f"Triton cannot write to its cache {chosen} ({reason}): this run uses a temporary one",
+        )
 
 
 @contextmanager

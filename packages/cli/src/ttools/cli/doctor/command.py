@@ -47,7 +47,7 @@ def doctor_command(
     """
     require_folder(output)
     if seconds is not None and not self_test:
-        raise UsageError(f"{seconds:g}: a number of seconds goes with --self-test")
+        raise UsageError(f"{seconds:g}: a number of seconds needs --self-test")
     if self_test:
         _self_test(30.0 if seconds is None else seconds)
         return
@@ -84,7 +84,7 @@ def _self_test(seconds: float) -> None:
 
     def state(part: float, outcome: Outcome) -> State:
         failed = f"{len(outcome.failures)} failed"
-        facts = f"{100 * part:.0f}% of the time", failed
+        facts = f"{100 * part:.0f}% of the time elapsed", failed
         return State(what="self-test", done=outcome.kernels, unit="kernels", facts=facts)
 
     # Each run tries other kernels; the seed is in the report.
@@ -103,20 +103,20 @@ def _report(outcome: Outcome) -> None:
     console = stdout()
     launches = sum(outcome.launches.values())
     console.print(
-        f"{counted(outcome.kernels, 'random kernel')} from seed {outcome.first} on, "
+        f"{counted(outcome.kernels, 'random kernel')} starting with seed {outcome.first}, "
         f"{counted(launches, 'launch', 'launches')} in "
         f"{counted(len(outcome.launches), 'variant')}: {len(outcome.failures) or 'no'} "
         f"{'difference' if len(outcome.failures) == 1 else 'differences'} from NumPy",
         highlight=False,
     )
     if outcome.kernels == 0:
-        console.print("no kernel ended in that time; give it more seconds", highlight=False)
+        console.print("no kernel finished in that time; allow more seconds", highlight=False)
     for failure, script in zip(outcome.failures, outcome.scripts, strict=True):
         console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}")
         console.print(f"\n{script}", highlight=False, soft_wrap=True)
     if outcome.failures:
         console.print(
-            "This is a defect of ttools. Please report the script and what it printed, with the "
-            "output of `ttools doctor`, as an issue of ttools.",
+            "This is a bug in ttools. Please report it as an issue of ttools, with the script, its "
+            "output and the output of `ttools doctor`.",
             highlight=False,
         )

@@ -56,7 +56,8 @@ SignatureOption = Annotated[
     _compilation(
         "--signature",
         metavar="TYPES",
-        help="An entry per parameter: *fp32:16 (divisible by 16), i32, 1024 (a constant).",
+        help="One entry per parameter, separated by commas: *fp32:16 (divisible by 16), i32, 1024 "
+        "(a constant).",
     ),
 ]
 GpuOption = Annotated[
@@ -66,7 +67,7 @@ GpuOption = Annotated[
         metavar="GPU",
         autocompletion=completion.gpus,
         help="Compile for h100, a100, rtx4090, mi300x, …, or for an architecture such as sm_90; "
-        "repeatable. By default this machine's.",
+        "repeatable. By default, this machine's GPU.",
     ),
 ]
 StageOption = Annotated[
@@ -83,7 +84,7 @@ InspectedOnlyOption = Annotated[
         "--only",
         metavar="KERNEL",
         autocompletion=completion.kernels,
-        help="Inspect only kernels of this name among those a script launches; repeatable.",
+        help="Inspect only kernels of this name among those that a script launches; repeatable.",
     ),
 ]
 NumWarpsOption = Annotated[
@@ -111,12 +112,17 @@ LockOption = Annotated[
     _report(
         "--lock",
         metavar="FILE",
-        help="Record registers, spills, shared memory, instructions, counts in a file.",
+        help="Write registers, spills, shared memory, instructions and counts to a performance "
+        "baseline.",
     ),
 ]
 CheckLockOption = Annotated[
     bool,
-    _report("--check", help="Compare with the --lock file instead; exit with 1 beyond its limits."),
+    _report(
+        "--check",
+        help="Compare with the --lock file instead of writing it; exit with 1 if a limit is "
+        "exceeded.",
+    ),
 ]
 
 
@@ -142,12 +148,12 @@ def lock_or_check(inspections: Sequence[Inspection], path: Path, check: bool, co
 
     Args:
         inspections: Inspections of all compiled kernels.
-        path: File of the perf lock.
+        path: File of the performance baseline.
         check: If True, compare with the file instead of writing it.
         costs: Returns the costs of a kernel's launches; None if they were not counted.
 
     Raises:
-        UsageError: The perf lock cannot be read or written, or has none of these kernels.
+        UsageError: The baseline cannot be read or written, or has none of these kernels.
     """
     from ttools.core.compilation.lock import entry_of, write_lock
 
@@ -164,7 +170,7 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     from ttools.core.triton_versions.version import installed_triton
 
     if not path.exists():
-        raise UsageError(f"there is no `{path}`; write it with --lock and without --check")
+        raise UsageError(f"there is no file `{path}`; omit --check to write it")
     lock = read_lock(path)
     result = lock_check.compare(
         lock, [lock_check.current_costs(item, costs(item)) for item in inspections]
@@ -174,8 +180,9 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     if not result.compared:
         locked = ", ".join(sorted({item.triton for item in lock.kernels})) or "no version"
         raise UsageError(
-            f"{path} has none of these kernels as they are specialised now for Triton "
-            f"{installed_triton()} (it was written with {locked}); write it again with --lock"
+            f"{path} has no entries for these kernels with their present specialisations and "
+            "Triton "
+            f"{installed_triton()} (it was written with {locked}); omit --check to write it again"
         )
     for item in result.regressions:
         say("error", str(item))
@@ -221,7 +228,7 @@ def inspect_command(
     if lock is None or output is not None:  # in other cases no report is written
         keep_stdout_for_report(form, output)
     if check and lock is None:
-        raise UsageError("--check compares with a file; name it by --lock")
+        raise UsageError("--check needs --lock FILE, the file to compare with")
     launch = {
         name: value
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
@@ -234,7 +241,7 @@ def inspect_command(
         status, sources = _sources(words or [], module, code, inspected, device_map)
         say_interrupted(status, "the report")
         if lock is not None and status == exit_codes.INTERRUPTED:
-            say("error", f"{lock} is neither written nor compared with: not all kernels were seen")
+            say("error", f"{lock} was neither written nor compared: some kernels may be missing")
             raise typer.Exit(status)
         try:
             inspections: list[Inspection] = []
@@ -308,7 +315,7 @@ def _gpus(names: Sequence[str]) -> list[Gpu]:
         return [read_gpu(name) for name in names]
     machine = target_of_machine()
     if machine is None:
-        say("note", f"no GPU here: compiling for {_NO_GPU} (--gpu names others)")
+        say("note", f"no GPU here: compiling for {_NO_GPU} (choose another with --gpu)")
     return [read_gpu(machine.name if machine else _NO_GPU)]
 
 
@@ -366,7 +373,7 @@ def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
     if inspected.signature is None:
         names = ", ".join(function.arg_names)
         raise UsageError(
-            f"`{word}` needs --signature, an entry for each of {names}: "
+            f"`{word}` needs --signature, with an entry for each of {names}; for example, "
             "'*fp32:16,i32,1024' for a pointer divisible by 16, an integer and a constant"
         )
     return [source_of_signature(function, inspected.signature, inspected.launch)]
@@ -382,7 +389,7 @@ def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:
     folder = Path(mkdtemp(dir=inspected.folder))
     sources = kernels_of_record(Path(word), folder, inspected.launch, inspected.only)
     if any("num_warps" not in source.options for source in sources):
-        say("note", f"{word} does not say how many warps a block has: compiling with --num-warps 4")
+        say("note", f"{word} does not contain the number of warps: compiling with --num-warps 4")
     return sources
 
 
@@ -397,7 +404,7 @@ def _against(
         kernels = ", ".join(sorted({item.source.name for item in inspections}))
         raise UsageError(
             f"--against compares one kernel, but there are {len(inspections)} compilations "
-            f"({kernels}); name one with --only and one --gpu"
+            f"({kernels}); select one with --only and give one --gpu"
         )
     base = inspections[0]
     named = _named(other, inspected)

@@ -109,7 +109,7 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         metavar="FILE",
-        help="Write the report to a file; - is standard output. Without it --stats writes to "
+        help="Write the report to a file; - is standard output. Without it, --stats writes to "
         "standard error.",
         rich_help_panel="Report",
     ),
@@ -170,8 +170,8 @@ UnsafeOption = Annotated[
     bool,
     typer.Option(
         "--unsafe",
-        help="Make accesses outside of tensors, which damage the process; by default they are "
-        "skipped and reported.",
+        help="Perform accesses outside of tensors, which may corrupt the process; by default they "
+        "are skipped and reported.",
         rich_help_panel="Launch",
     ),
 ]
@@ -229,7 +229,7 @@ def interpret_command(
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
-    Options before SCRIPT are for ttools, everything after it is for the script. The exit status is
+    Options before SCRIPT are for ttools; everything after it is for the script. The exit status is
     the script's own; 2 for wrong usage, 3 for a failure of ttools.
     """
     work = read_work(
@@ -259,13 +259,18 @@ def interpret_command(
     )
     if watch_options.any and engine == "eager":
         raise UsageError(
-            "--watch, --trace, --compare and --format html look into native code, not into "
-            "--engine eager"
+            "--watch, --trace, --compare and --format html need native code, so they cannot be "
+            "used with --engine eager"
         )
     if unsafe and engine == "eager":
-        raise UsageError("--unsafe is for native code; --engine eager refuses such accesses")
+        raise UsageError(
+            "--unsafe needs native code; --engine eager rejects accesses outside of tensors"
+        )
     if timeout and isinstance(work, Target) and (watch_options.any or engine == "eager"):
-        raise UsageError("--timeout is for native code that nothing watches")
+        raise UsageError(
+            "--timeout cannot be used with --engine eager, --watch, --trace, --compare or --format "
+            "html"
+        )
     refuse_unknown(watch or (), work)
     require_folder(output, dump_outputs, trace)
     if on_stdout or watch_options.any:
@@ -289,7 +294,7 @@ def interpret_command(
     )
     with child_launches() as children, run:
         status = run_work(work, device_map, dump_outputs, debug=pdb, timeout=timeout)
-    say_interrupted(status, "what is reported")
+    say_interrupted(status, "the report")
     unmatched = watched.unmatched if watched is not None else []
     _show_messages(run, unmatched, chosen)
     reported = stats or watch_options.any or on_stdout or output is not None or form == "json"

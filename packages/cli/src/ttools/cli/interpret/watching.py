@@ -49,10 +49,11 @@ class WatchOptions:
 
     def __post_init__(self) -> None:
         if self.picture and self.compare is not None:
-            raise UsageError("--compare has no page: leave --format html")
+            raise UsageError("--compare has no HTML page: omit --format html")
         if self.trace_limit is not None and not self.any:
             raise UsageError(
-                "--trace-limit is for a trace: name a file with --trace, or watch something"
+                "--trace-limit needs recorded values: use --trace, --watch, --compare or --format "
+                "html"
             )
 
     @property
@@ -94,7 +95,7 @@ def _read_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if size < 1:
-        raise UsageError(f"`{text}` is no size: write 500M or 2G")
+        raise UsageError(f"`{text}` is not a size: write, for example, 500M or 2G")
     return size
 
 

@@ -24,11 +24,9 @@ def lsp_command(
     requests it.
     """
     if find_spec("pygls") is None:
-        raise UsageError(
-            "the language server needs pygls: pip install 'triton-ttools[lsp]' brings it"
-        )
+        raise UsageError("the language server needs pygls: run pip install 'triton-ttools[lsp]'")
     from ttools.cli.lsp.server import new_server
 
     if sys.stdin.isatty():
-        say("note", "waiting for an editor on standard input; Ctrl-D ends")
+        say("note", "waiting for an editor on standard input; press Ctrl-D to quit")
     new_server().start_io()

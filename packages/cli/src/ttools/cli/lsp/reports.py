@@ -66,7 +66,7 @@ def load(path: Path, made: float | None = None) -> Loaded:
     try:
         data = parse_json(raw)
     except ValueError as error:
-        raise UsageError(f"`{path}` is no report: {error}") from error
+        raise UsageError(f"`{path}` is not a report: {error}") from error
     when = written if made is None else made
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema == _PROFILE:
@@ -75,7 +75,7 @@ def load(path: Path, made: float | None = None) -> Loaded:
     if schema == REPORT:
         return Loaded(when, findings=read_findings(path))
     raise UsageError(
-        f"`{path}` is no report: write it with `ttools sanitize` or `ttools profile`, "
+        f"`{path}` is not a report: write one with `ttools sanitize` or `ttools profile`, "
         "--format json --output FILE"
     )
 

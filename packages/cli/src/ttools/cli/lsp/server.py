@@ -188,7 +188,7 @@ def read_editor_settings(sent: Any) -> EditorSettings:
         try:
             shlex.split(line)
         except ValueError as error:
-            raise UsageError(f"`{SECTION}.sanitizeOnSave` has `{line}`: {error}") from error
+            raise UsageError(f"`{SECTION}.sanitizeOnSave` contains `{line}`: {error}") from error
     return settings
 
 
@@ -279,7 +279,7 @@ def _last_error(said: str) -> str:
 SANITIZE, PROFILE, CLEAR = "ttools.sanitize", "ttools.profile", "ttools.clear"
 _TITLES = {
     SANITIZE: "ttools: run this file under the sanitizer",
-    PROFILE: "ttools: run this file and count what its lines do",
+    PROFILE: "ttools: run this file and count the operations of its lines",
 }
 #: Seconds between checks of the report files, since not all editors report changed files.
 _POLL = 0.5
@@ -370,7 +370,7 @@ class Server(LanguageServer):
                 outcome = await task
             except asyncio.CancelledError:
                 task.cancel()
-                return f"ttools {command}: ended before its time"
+                return f"ttools {command}: cancelled"
             finally:
                 if self._runs.get(key) is task:
                     del self._runs[key]
@@ -383,13 +383,15 @@ class Server(LanguageServer):
         if outcome.report is None:
             self.reports.loaded.pop(key, None)
             self.publish()
-            sentence = f"ttools {command} {' '.join(key[1:])} gave no report: {outcome.failure}"
+            sentence = (
+                f"ttools {command} {' '.join(key[1:])} did not write a report: {outcome.failure}"
+            )
             self.show(sentence, types.MessageType.Error)
             return sentence
         self.reports.loaded[key] = outcome.report
         self.publish()
         if command == "profile":
-            return f"{len(outcome.report.lines):,} lines counted; hover them"
+            return f"{len(outcome.report.lines):,} lines counted; hover over a line for its counts"
         return f"{len(outcome.report.findings):,} findings"
 
     @contextlib.asynccontextmanager

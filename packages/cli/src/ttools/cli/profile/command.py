@@ -58,7 +58,7 @@ def profile_command(
     On a GPU, Proton times kernels; elsewhere the CPU runs and times them. Operations and bytes are
     counted by source line, without annotations. With --gpu h100, the roofline of that GPU gives
     a lower bound for each launch, and its compiler reports registers and occupancy. Options before
-    SCRIPT are for ttools, everything after it is for the script. The exit status is the script's
+    SCRIPT are for ttools; everything after it is for the script. The exit status is the script's
     own.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
@@ -94,7 +94,7 @@ def profile_command(
     with child_launches() as children, bar, profiled:
         status = run_work(work, device_map, quiet=True, timeout=timeout)
     if status and is_gpu_broken():
-        say("note", "the GPU cannot be used any more, so there is no profile")
+        say("note", "the script has left the GPU in an unusable state, so there is no profile")
         raise typer.Exit(status)
     steps = [Progress(stage="analysing", done=0, total=0)]
     try:
@@ -105,8 +105,8 @@ def profile_command(
         analysis = profiled.analyse(complete=False)
         say(
             "warning",
-            "interrupted while kernels were analysed: the profile has only what was known until "
-            "then, and nothing that needs the target's compiler",
+            "interrupted while kernels were analysed: the profile is incomplete, and has no "
+            "results that need the target's compiler",
         )
     else:
         say_interrupted(status, "the profile")
@@ -132,7 +132,7 @@ def profile_command(
 def _state(step: Progress) -> State:
     """Return the progress of the analysis, which begins after the program has ended."""
     if step.stage == "counting":
-        return State(what="counting", done=step.done, total=step.total, unit="kinds of launches")
+        return State(what="counting", done=step.done, total=step.total, unit="launch signatures")
     return State(
         what="analysing kernels",
         done=step.done,

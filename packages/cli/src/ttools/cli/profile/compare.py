@@ -49,7 +49,7 @@ def repeated(words: list[str]) -> list[str]:
 
 FilesArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[BASE NEW]", help="A profile in JSON, and a later one."),
+    typer.Argument(metavar="[BASE NEW]", help="Two profiles in JSON, the earlier one first."),
 ]
 BeforeOption = Annotated[
     list[Path] | None,
@@ -57,7 +57,7 @@ BeforeOption = Annotated[
 ]
 AfterOption = Annotated[
     list[Path] | None,
-    typer.Option("--after", metavar="FILE…", help="Profiles of several runs after it."),
+    typer.Option("--after", metavar="FILE…", help="Profiles of several runs after the change."),
 ]
 RegressionOption = Annotated[
     str,
@@ -106,8 +106,8 @@ def profile_compare_command(
     if any(profiled.timed_on == "CPU" for profiled in (*base, *new)):
         say(
             "warning",
-            "these times are of the CPU, which other programs share, so they say little about a "
-            "GPU; give several profiles per side, made alternately",
+            "these times were measured on a CPU that other programs share, so they say little "
+            "about a GPU; give several profiles per side, recorded alternately",
         )
     if form == "json":
         data = {
@@ -134,8 +134,8 @@ def _sides(
     if files:
         if len(files) != 2:
             raise UsageError(
-                f"give two profiles, not {len(files)}; several a side are --before FILE… "
-                "--after FILE…"
+                f"give two profiles, not {len(files)}; for several profiles per side, use --before "
+                "FILE… --after FILE…"
             )
         return [files[0]], [files[1]]
     for side, name in ((before, "--before"), (after, "--after")):
@@ -199,7 +199,7 @@ _ORDER = ("slower", "inconclusive", "new", "removed", "too few launches", "faste
 
 def _blocks(changes: list[Change]) -> Iterator[RenderableType]:
     """Yield a block per kernel, with at most ten per verdict."""
-    yield paragraph("Median time of a launch, new by base, and the interval of that ratio\n")
+    yield paragraph("Median time of a launch: ratio of new to base, its interval, and both times\n")
     verdicts = dict.fromkeys((*_ORDER, *(change.verdict for change in changes)))
     for verdict in verdicts:
         matching = [change for change in changes if change.verdict == verdict]
@@ -211,7 +211,7 @@ def _blocks(changes: list[Change]) -> Iterator[RenderableType]:
 
 
 def _change_text(change: Change) -> str:
-    base, new = seconds(change.base_s) or "not there", seconds(change.new_s) or "not there"
+    base, new = seconds(change.base_s) or "absent", seconds(change.new_s) or "absent"
     if change.ratio is None:
         return f"{new}, was {base}"
     has_interval = change.low is not None and change.high is not None

@@ -29,9 +29,9 @@ GpuOption = Annotated[
         *("--gpu", "--device"),
         metavar="GPU",
         autocompletion=completion.gpus,
-        help="Bound and project the times of launches on h100, a100, rtx4090, mi300x, …, or on the "
-        "first GPU with an architecture such as sm_90; compile for it: registers, spills, "
-        "occupancy.",
+        help="Report bounds and projected times for a GPU (h100, a100, rtx4090, mi300x, …, or the "
+        "first one with an architecture such as sm_90), and the registers, spills and occupancy of "
+        "kernels compiled for it.",
     ),
 ]
 DeviceFileOption = Annotated[
@@ -39,7 +39,7 @@ DeviceFileOption = Annotated[
     _report(
         "--device-file",
         metavar="FILE",
-        help="Take the GPU that a file in TOML describes instead of one of --gpu.",
+        help="Use the GPU described by a TOML file instead of one named with --gpu.",
     ),
 ]
 ProfileTargetOption = Annotated[
@@ -67,7 +67,8 @@ ProtonBackendOption = Annotated[
     _gpu(
         "--backend",
         metavar="NAME",
-        help="Proton's source of times: cupti, rocprofiler, roctracer. By default the GPU's own.",
+        help="Proton's source of times: cupti, rocprofiler, roctracer. By default, that of the "
+        "GPU.",
     ),
 ]
 ModeOption = Annotated[
@@ -95,8 +96,8 @@ LineTimesOption = Annotated[
     bool | None,
     _report(
         "--line-times/--no-line-times",
-        help="On the CPU, make first launches again to sample the time of each line; by default "
-        "with --lines and for the page.",
+        help="On the CPU, repeat first launches to sample the time of each line; the default with "
+        "--lines and --format html.",
     ),
 ]
 ProfileFormatOption = Annotated[
@@ -105,7 +106,7 @@ ProfileFormatOption = Annotated[
 ]
 ProfiledOnOption = Annotated[
     Literal["auto", "cpu", "gpu"],
-    _launch("--on", help="Where kernels run and are timed; auto is the GPU where there is one."),
+    _launch("--on", help="Where kernels run and are timed; auto is the GPU if there is one."),
 ]
 WarmupOption = Annotated[
     int,

@@ -117,7 +117,7 @@ def _metric_table(title: str, metrics: Sequence[Metric], rows: Sequence[Row]) ->
 
 def _name(row: Row) -> str:
     is_kernel = row.get("kind") not in ("copy", "fill")
-    return str(row["kernel"]) if is_kernel else f"{row['kernel']} (no kernel)"
+    return str(row["kernel"]) if is_kernel else f"{row['kernel']} (not a kernel)"
 
 
 def _accesses(profiled: ProfileAnalysis) -> Table:
@@ -128,7 +128,7 @@ def _accesses(profiled: ProfileAnalysis) -> Table:
         *("ideal_per_request", "efficiency", "shared_by", "again"),
     )
     return _metric_table(
-        f"Accesses, as warps of {profiled.target.name} make them",
+        f"Accesses by warps of {profiled.target.name}",
         metrics,
         profiled.accesses.to_dict("records"),
     )
@@ -180,7 +180,7 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
 
     assert profiled.device is not None
     table = new_table(
-        f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ()
+        f"Lower bounds for {profiled.device.name}", ("kernel", "config", "limited by"), ()
     )
     on_device = "efficiency" in profiled.frame
     names = ["time of a launch", "flop per byte", "flop/s", "bytes/s"]
@@ -190,7 +190,7 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
         table.add_column(name, justify="right")
     table.caption = assumptions_of(profiled.device, profiled.frame.to_dict("records"))
     if on_device:
-        table.caption += ". Operations and unique bytes per second are those reached"
+        table.caption += ". Operations and unique bytes per second are measured"
     if projected:
         table.caption += f". Projected, not bounded: {PROJECTION}"
         for row in profiled.frame.to_dict("records"):

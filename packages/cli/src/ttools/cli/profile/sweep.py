@@ -73,9 +73,13 @@ def read_shapes(
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not text:
-            raise UsageError(f"--shapes {word}: must be NAME=VALUE,…, as M=1024,4096 or N=256:8192")
+            raise UsageError(
+                f"--shapes {word}: must be NAME=VALUE,…, such as M=1024,4096 or N=256:8192"
+            )
         if name not in parameters:
-            raise UsageError(f"--shapes {word}: `inputs` takes {', '.join(parameters)}")
+            raise UsageError(
+                f"--shapes {word}: `inputs` has only the parameters {', '.join(parameters)}"
+            )
         chosen = values_by_name.setdefault(name, [])
         chosen += [value for value in _values(word, text, domain.get(name)) if value not in chosen]
     missing = [
@@ -94,7 +98,7 @@ def read_shapes(
         for values in itertools.islice(itertools.product(*values_by_name.values()), _MOST + 1)
     ]
     if len(shapes) > _MOST:
-        raise UsageError(f"--shapes asks for more than {_MOST:,} shapes")
+        raise UsageError(f"--shapes requests more than {_MOST:,} shapes")
     return shapes
 
 
@@ -107,7 +111,7 @@ def _values(word: str, text: str, entry: Any) -> list[Any]:
     for part in text.split(","):
         if labels:
             if part not in labels:
-                raise UsageError(f"--shapes {word}: `{part}` is none of {', '.join(labels)}")
+                raise UsageError(f"--shapes {word}: `{part}` is not one of {', '.join(labels)}")
             values.append(labels[part])
         elif match := _RANGE.fullmatch(part):
             values += _sizes(word, *(int(item) for item in match.groups() if item))
@@ -118,7 +122,9 @@ def _values(word: str, text: str, entry: Any) -> list[Any]:
 
 def _sizes(word: str, low: int, high: int, step: int | None = None) -> list[int]:
     if not 0 < low <= high or step == 0:
-        raise UsageError(f"--shapes {word}: a range is LOW:HIGH or LOW:HIGH:STEP, from 1 on")
+        raise UsageError(
+            f"--shapes {word}: a range must be LOW:HIGH or LOW:HIGH:STEP, of numbers from 1"
+        )
     if step:
         return list(range(low, high + 1, step)[: _MOST + 1])
     doublings = (high // low).bit_length()
@@ -136,7 +142,9 @@ def _literal(text: str) -> Any:
 ImplementationsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILE.py:FUNCTION…", show_default=False, help="Functions that compute the same."
+        metavar="FILE.py:FUNCTION…",
+        show_default=False,
+        help="Functions that compute the same results.",
     ),
 ]
 SweepInputsOption = Annotated[
@@ -144,7 +152,7 @@ SweepInputsOption = Annotated[
     typer.Option(
         "--inputs",
         metavar="FILE.py:NAME",
-        help="Function that takes a shape and returns keyword arguments, as of ttools verify.",
+        help="Function that takes a shape and returns keyword arguments, as for ttools verify.",
     ),
 ]
 ShapesOption = Annotated[
@@ -152,8 +160,8 @@ ShapesOption = Annotated[
     typer.Option(
         "--shapes",
         metavar="NAME=VALUES",
-        help="Values of a parameter of inputs: M=1024,4096, doubling M=256:8192, in steps "
-        "M=256:1024:256; repeatable. By default what ttools tune takes.",
+        help="Values of a parameter of inputs: a list M=1024,4096, a doubling range M=256:8192, or "
+        "a range with a step M=256:1024:256; repeatable. By default, the shapes of ttools tune.",
     ),
 ]
 PassOption = Annotated[
@@ -168,7 +176,7 @@ BaselineOption = Annotated[
     typer.Option(
         "--baseline",
         metavar="FUNCTION",
-        help="What speed-ups and errors refer to; by default the first.",
+        help="Function to which speed-ups and errors refer; by default the first.",
     ),
 ]
 RepeatOption = Annotated[
@@ -177,7 +185,7 @@ RepeatOption = Annotated[
         "--repeat",
         min=0,
         metavar="S",
-        help="Seconds for which each function is repeated at each shape.",
+        help="Seconds during which each function is repeated at each shape.",
     ),
 ]
 SweepFormatOption = Annotated[
@@ -207,7 +215,7 @@ def profile_sweep_command(
     """
     if not implementations or inputs is None:
         raise UsageError(
-            "ttools profile sweep --inputs FILE.py:NAME FILE.py:FUNCTION FILE.py:FUNCTION …"
+            "nothing to measure: ttools profile sweep --inputs FILE.py:NAME FILE.py:FUNCTION …"
         )
     require_folder(output)
     keep_stdout_for_report(form, output)
@@ -237,7 +245,7 @@ def profile_sweep_command(
             except KeyboardInterrupt:
                 status = exit_codes.INTERRUPTED
     if sweep.timed_on == "CPU":
-        say("warning", "these times are of the CPU: they say little about a GPU")
+        say("warning", "these times were measured on a CPU, so they say little about a GPU")
     if sweep.done < sweep.total:
         say("note", f"interrupted: {sweep.done} of {sweep.total} shapes were measured")
     _write(sweep, " ".join(implementations), form, output)
@@ -285,7 +293,7 @@ def _blocks(sweep: Sweep) -> Iterator[RenderableType]:
         yield narrow_table(names, rows, left=("implementation",))
         yield paragraph(
             f"\nTimes{sweep.of_pass} on {sweep.timed_on}; speed-ups and errors refer to "
-            f"{sweep.baseline}; GB/s are of tensors passed and returned."
+            f"{sweep.baseline}; GB/s count the tensors passed and returned."
         )
     failed: dict[tuple[str, str], list[str]] = {}
     for row in sweep.rows:
@@ -301,7 +309,7 @@ def _table(sweep: Sweep) -> Table:
     varying = sweep.varying
     left = ("implementation", "failure")
     table = new_table(
-        f"Times{sweep.of_pass} on {sweep.timed_on}, {sweep.baseline} being the baseline",
+        f"Times{sweep.of_pass} on {sweep.timed_on}, with {sweep.baseline} as the baseline",
         (),
         varying,
     )

@@ -134,7 +134,7 @@ def _projected_mean(row: Row) -> str:
 def _title(row: Row) -> str:
     """Return a kernel's name with its configuration."""
     if row["kind"] != "kernel":
-        return f"{row['kernel']} (no kernel)"
+        return f"{row['kernel']} (not a kernel)"
     return readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
 
 
@@ -246,11 +246,11 @@ class _Blocks:
         if device is None:
             return ""
         if is_sampled(row):
-            return f"unknown on {device.name}: what a launch does is estimated"
+            return f"unknown on {device.name}, because the work of a launch is only estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
             # The work of library kernels is always unknown, so this is not mentioned.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
-        text = f"{seconds(row['bound_s'])} on {device.name}, by {row['limited_by']}"
+        text = f"{seconds(row['bound_s'])} on {device.name}, limited by {row['limited_by']}"
         intensity = number(row["intensity"])
         text += f"; {intensity} flop per byte" if intensity else ""
         taken = row["mean_s"] if "efficiency" in row else None
@@ -258,7 +258,9 @@ class _Blocks:
             rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
             text += f"; {percent(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
             if row["efficiency"] > 1:
-                text += "; faster than memory allows, as data of earlier launches were in the cache"
+                text += (
+                    "; faster than memory allows, because data of earlier launches was in the cache"
+                )
         return text
 
     def _own(self, row: Row) -> dict[str, Inspection]:
@@ -327,7 +329,7 @@ class _Blocks:
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
             assert self._profiled.target is not None
-            yield paragraph(f"\nAccesses, as warps of {self._profiled.target.name} make them")
+            yield paragraph(f"\nAccesses by warps of {self._profiled.target.name}")
             yield _access_table(accesses[: 3 * MOST_SHOWN], row["file"], letters)
             rest = left_out(len(accesses) - 3 * MOST_SHOWN, "more", _ALL_SIGNATURES)
             if rest:

@@ -51,7 +51,7 @@ ExcludeOption = Annotated[
     typer.Option("--exclude", "-e", metavar="REGEX", help="Leave out entries with matching names."),
 ]
 DepthOption = Annotated[
-    int | None, typer.Option("--depth", "-d", min=0, metavar="N", help="Levels to show.")
+    int | None, typer.Option("--depth", "-d", min=0, metavar="N", help="Number of levels to show.")
 ]
 ThresholdOption = Annotated[
     float,
@@ -96,7 +96,7 @@ def profile_view_command(
         return
     names = [name for text in metrics or [] for name in text.split(",") if name.strip()]
     if not any(profile.metrics for profile in profiles):
-        say("note", "there are no metrics in it: nothing ran while Proton recorded")
+        say("note", "the files contain no metrics, because nothing ran while Proton recorded")
     metric_columns = columns(names, profiles)
     chosen = Selection(include=include, exclude=exclude, depth=depth, least=threshold)
     selected = rows(profiles, metric_columns, chosen)
@@ -113,7 +113,7 @@ def profile_view_command(
         say(
             "note",
             "util is unknown: it needs the flops or bytes of kernels, given by launch_metadata or "
-            "scopes, and a device that is in the table of peaks",
+            "scopes, and a device whose peak rates are known",
         )
 
 

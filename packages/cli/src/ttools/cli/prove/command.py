@@ -35,8 +35,8 @@ SizesOption = Annotated[
     _proof(
         "--sizes",
         metavar="NAME=FIRST:LAST",
-        help="With --script, the range of a size that the report names, instead of all values "
-        "whose tensors fit the memory; repeatable.",
+        help="With --script, restrict a size that the report names to this range; repeatable. By "
+        "default, all values are covered for which the tensors fit in memory.",
     ),
 ]
 MemoryOption = Annotated[
@@ -44,7 +44,7 @@ MemoryOption = Annotated[
     _proof(
         "--memory",
         metavar="AMOUNT",
-        help="With --script, check all sizes whose tensors fit this memory, 80GB by default.",
+        help="With --script, check all sizes whose tensors fit in this memory, 80GB by default.",
     ),
 ]
 GpuOption = Annotated[
@@ -53,7 +53,8 @@ GpuOption = Annotated[
         "--gpu",
         metavar="GPU",
         autocompletion=completion.gpus,
-        help="With --script, the same for the memory of a GPU, such as h200.",
+        help="With --script, check all sizes whose tensors fit in the memory of a GPU, such as "
+        "h200.",
     ),
 ]
 AssumeOption = Annotated[
@@ -61,7 +62,7 @@ AssumeOption = Annotated[
     _proof(
         "--assume",
         metavar="PARAMETER=LOW:HIGH[,distinct][,sorted]",
-        help="Take integers in a tensor to be so: `index=0:n-1`; repeatable.",
+        help="Assume this about the integers in a tensor, such as `index=0:n-1`; repeatable.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -70,12 +71,12 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="The most time to compute a verdict, 25 by default; with --script for each launch. 0 "
-        "for any time.",
+        help="Maximum computing time for a verdict, with --script for each launch; 25 by default. "
+        "0 for no limit.",
     ),
 ]
 RequireProofOption = Annotated[
-    bool, _report("--require-proof", help="Exit with 4 when something is neither proved nor wrong.")
+    bool, _report("--require-proof", help="Exit with 4 if something is neither proved nor wrong.")
 ]
 VerboseOption = Annotated[
     bool,
@@ -110,7 +111,7 @@ def prove_command(
     verbose: VerboseOption = False,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Prove launches right for all sizes of a range, or find the least size that is wrong.
+    """Prove launches correct for all sizes of a range, or find the least size with a defect.
 
     `ttools prove FILE.py:FUNCTION n=1:2147483648` proves what a function launches, `ttools prove
     --script SCRIPT [ARGS]` what a script launches. The exit status is the script's own if that is
@@ -139,11 +140,13 @@ def prove_command(
     only_scripts = {"--sizes": sizes, "--device-map": device_map, "--memory": memory, "--gpu": gpu}
     for name, value in only_scripts.items():
         if value:
-            raise UsageError(f"{name} needs --script; ranges follow the function: `n=1:4096`")
+            raise UsageError(
+                f"{name} needs --script; without it, ranges follow the function: `n=1:4096`"
+            )
     if not target_words or not is_kernel(target_words[0]):
         raise UsageError(
-            "nothing to prove: give FILE.py:FUNCTION and the range of each size that it takes, as "
-            "`n=1:4096`, or --script SCRIPT"
+            "nothing to prove: give FILE.py:FUNCTION and the range of each size that it takes, "
+            "such as `n=1:4096`, or --script SCRIPT"
         )
     if len(target_words) == 1:
         raise UsageError(f"no sizes to prove: name a range, as in `{target_words[0]} n=1:4096`")
@@ -157,7 +160,7 @@ def _bytes(memory: str | None, gpu: str | None) -> int | None:
         UsageError: Both are given, or one of them cannot be read.
     """
     if memory is not None and gpu is not None:
-        raise UsageError("give either --memory or --gpu")
+        raise UsageError("give either --memory or --gpu, not both")
     if memory is not None:
         from ttools.core.gpus.memory import read_memory
 

@@ -119,12 +119,12 @@ class Proving:
                 )
             if failures and traced.is_followed and isinstance(work, Target) and work.name != "-":
                 again = "it runs once more, with plain integers"
-                say("note", f"the script failed while its numbers were followed: {again}")
+                say("note", f"the script failed while its integers were traced; {again}")
                 with trace_launches(assumed, follow=False) as traced:
                     status = run_work(work, device_map, quiet=True, advice=advice)
                 kind = type(failures[0]).__name__
                 traced.remarks.append(
-                    f"no number was followed, as the script then fails with {kind}"
+                    f"integers were not traced, because the script then fails with {kind}"
                 )
         if status == exit_codes.INTERRUPTED:
             traced.left_out.append("launches that the script had not made when it was interrupted")

@@ -42,14 +42,16 @@ LaunchOption = Annotated[
     _record(
         "--launch",
         metavar="LIST",
-        help="Launches of these kernels, counted from 0: 0,3:5; by default the first of each.",
+        help="Launches of these kernels to record, counted from 0, such as 0,3:5; by default, the "
+        "first of each kernel.",
     ),
 ]
 DataOption = Annotated[
     Literal["full", "seed", "auto"],
     _record(
         "--data",
-        help="Record memory unchanged, as similar random numbers, or unchanged up to 256 MiB.",
+        help="Record memory unchanged (full), as similar random numbers (seed), or unchanged up to "
+        "256 MiB (auto).",
     ),
 ]
 
@@ -68,7 +70,7 @@ def record_command(
 
     The program runs unchanged, on a GPU if there is one. `ttools interpret`, `sanitize` and
     `profile` accept the file instead of a script, on any machine. Options before SCRIPT are for
-    ttools, everything after it is for the script. The exit status is the script's own; 1 if nothing
+    ttools; everything after it is for the script. The exit status is the script's own; 1 if nothing
     was recorded.
     """
     named = (words or [""])[0] if module is None and code is None else ""
@@ -78,7 +80,7 @@ def record_command(
         )
     target = read_target(words or [], module, code)
     if output.suffix != RECORD_SUFFIX:
-        raise UsageError(f"--output {output}: the name of a record ends in {RECORD_SUFFIX}")
+        raise UsageError(f"--output {output}: the name of a record must end in {RECORD_SUFFIX}")
     require_folder(output)
     take_over_from_upstream("ttools records")
     from ttools.interpreter.records.launch_recorder import record
@@ -93,7 +95,10 @@ def record_command(
     for note in recorder.notes:
         say("warning", note)
     if checked is not None and checked.findings:
-        say("warning", f"accesses out of bounds were suppressed: `ttools sanitize {output}`")
+        say(
+            "warning",
+            f"out-of-bounds accesses were skipped: `ttools sanitize {output}` reports them",
+        )
     if recorder.recorded:
         size = output.stat().st_size
         say(
@@ -111,4 +116,4 @@ def _reason(recorder: LaunchRecorder) -> str:
         return "no Triton kernel was launched" + (" that --only names" if recorder.only else "")
     if recorder.notes:
         return "see the warnings"
-    return f"--launch names none of {recorder.seen:,} launches"
+    return f"--launch selects none of the {recorder.seen:,} launches"

@@ -134,7 +134,7 @@ class SanitizeEnding:
             raise failure
         if self.new_baseline is not None:
             if report.is_interrupted or report.unfinished:
-                text = f"{self.new_baseline} was not written: not everything was checked to its end"
+                text = f"{self.new_baseline} was not written, because the run was not fully checked"
                 say("error", text)
                 return status or self._exit_status(report) or exit_codes.FINDINGS
             report = _write_baseline(report, self.new_baseline)
@@ -251,9 +251,9 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="Time limit for compiling the kernel of a launch, for running it and for each "
-        "analysis of it, 600 by default; with --sizes and --all-sizes for computing a verdict, "
-        "25 by default; with --on gpu for the whole run, none by default. 0 for no limit.",
+        help="Time limit for each step of a launch (compiling, running and each analysis), 600 by "
+        "default. With --sizes and --all-sizes: for computing a verdict, 25 by default. With --on "
+        "gpu: for the whole run, none by default. 0 for no limit.",
     ),
 ]
 CheckedOnlyOption = Annotated[
@@ -262,7 +262,7 @@ CheckedOnlyOption = Annotated[
         "--only",
         metavar="KERNEL",
         autocompletion=completion.kernels,
-        help="Check kernels of this name only, others run unchecked; repeatable.",
+        help="Check only kernels of this name; others run unchecked. Repeatable.",
     ),
 ]
 SizesOption = Annotated[
@@ -286,7 +286,7 @@ AllSizesOption = Annotated[
     bool,
     _checks(
         "--all-sizes",
-        help="Check the launches of a script for all sizes; --sizes gives sizes other ranges.",
+        help="Check the launches of a script for all sizes; --sizes restricts a size to a range.",
     ),
 ]
 AllConfigsOption = Annotated[
@@ -296,7 +296,7 @@ PoisonOption = Annotated[
     bool,
     _checks(
         "--poison",
-        help="Fill unwritten memory and undefined lanes with NaN, or junk if they are integers.",
+        help="Fill unwritten memory and undefined lanes with NaN, or arbitrary integers.",
     ),
 ]
 ViewBoundsOption = Annotated[
@@ -325,14 +325,15 @@ SuppressionsOption = Annotated[
     _suppress("--suppressions", metavar="FILE", help="TOML file of suppression rules; repeatable."),
 ]
 BaselineOption = Annotated[
-    Path | None, _suppress("--baseline", metavar="FILE", help="Known findings, which do not count.")
+    Path | None,
+    _suppress("--baseline", metavar="FILE", help="File of known findings, which do not count."),
 ]
 UpdateBaselineOption = Annotated[
     bool, _suppress("--update-baseline", help="Write this run's findings to the baseline.")
 ]
 
 
-_UNCHECKED = "kernels that --only leaves out are not checked; without it, wild accesses are found"
+_UNCHECKED = "kernels that --only excludes are not checked; run without --only to find bad accesses"
 
 
 def sanitize_command(
@@ -369,7 +370,7 @@ def sanitize_command(
 ) -> None:
     """Find memory defects, races and uninitialised values in Triton kernels.
 
-    Options before SCRIPT are for ttools, everything after it is for the script. The exit status is
+    Options before SCRIPT are for ttools; everything after it is for the script. The exit status is
     the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
     above, 2 for wrong usage, 3 for a failure of ttools.
     """
@@ -443,7 +444,7 @@ def sanitize_command(
         run = partial(sanitize_gpu.run, target, checked)
     else:
         if instrument:
-            raise UsageError("--instrument is for --on gpu")
+            raise UsageError("--instrument needs --on gpu")
         device_map = options.device_map_of(work, device_map, gpu)
         if pdb_on_finding:
             require_source(work, "--pdb-on-finding")

@@ -31,10 +31,10 @@ def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
     """
     if not isinstance(work, Target):
         what = "a record" if isinstance(work, Replay) else "a .ttir file"
-        raise UsageError(f"--on gpu runs programs; {what} is checked on the CPU")
+        raise UsageError(f"--on gpu needs a program; {what} can be checked only on the CPU")
     present = [name for name, value in cpu_options.items() if value]
     if present:
-        raise UsageError(f"{present[0]} is for the CPU; --on gpu runs the program as it is")
+        raise UsageError(f"{present[0]} applies only to the CPU; it cannot be used with --on gpu")
     return work
 
 

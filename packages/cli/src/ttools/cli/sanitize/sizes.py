@@ -49,7 +49,11 @@ def prove_instead(
         ranges = [word for item in sizes for word in ("--sizes", item)]
         instead = ["--script", *ranges, *promises, *_words_of(work)]
     command = shlex.join(["ttools", "prove", *instead])
-    say("note", f"`sanitize {option}` goes away in the next release; type `{command}`")
+    say(
+        "note",
+        f"`sanitize {option}` is deprecated and will be removed in the next release; use "
+        f"`{command}`",
+    )
     if work is None:
         return proving.prove_function(words[0], sizes)
     return proving.prove_script(work, sizes, device_map, option)

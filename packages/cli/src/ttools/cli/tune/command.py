@@ -84,7 +84,9 @@ def run_kernel(
         kernel = load_decorated(word, or_function=True)
         if kernel_within(kernel) is None:
             if configs is not None:
-                raise UsageError(f"--space is for a kernel, and `{word}` launches its own")
+                raise UsageError(
+                    f"--space needs a kernel, but `{word}` is a function that launches kernels"
+                )
             return _ended(word, partial(_call, word, kernel, path, name, on_gpu))
         kernel_configs = getattr(kernel, "configs", None)
         if configs is None and kernel_configs is None:
@@ -145,7 +147,9 @@ def read_executor(
     if gpus is not None and ray is not None:
         raise UsageError("--gpus and --ray both say where configurations run; give one of them")
     if workers == 0:
-        raise UsageError("--workers 0 runs all in this process; leave it out")
+        raise UsageError(
+            "--workers 0 runs everything in this process, so it cannot be used with --gpus or --ray"
+        )
     if gpus is not None:
         return _on_gpus(gpus)
     assert ray is not None
@@ -155,7 +159,7 @@ def read_executor(
 def _on_gpus(text: str) -> Callable[[], WorkerPool]:
     words = text.split(",")
     if not all(word.strip().isdecimal() for word in words):
-        raise UsageError(f"--gpus {text}: give numbers of GPUs, as in 0,1")
+        raise UsageError(f"--gpus {text}: must be numbers of GPUs, as in 0,1")
     if not gpu_usable():
         raise UsageError("--gpus: there is no GPU here")
     from ttools.tuner.workers.worker_pool import gpu_workers
@@ -215,17 +219,18 @@ def tune_command(
 ) -> None:
     """Find the best configuration of each autotuned kernel, and verify every configuration.
 
-    Options before SCRIPT are for ttools, everything after it is for the script. Each key of each
-    autotuned kernel that the script launches is tuned, on this machine's GPU or CPU or, without
-    timing, for a GPU that is not here. A configuration that fails or whose outputs differ cannot
-    win. FILE.py:KERNEL is tuned over --space on --inputs without a script. The exit status is the
-    script's own; 4 if the script succeeds and launches no autotuned kernel.
+    Options before SCRIPT are for ttools; everything after it is for the script. Each key of each
+    autotuned kernel that the script launches is tuned on this machine's GPU or CPU. For a GPU that
+    is not present, configurations are ranked without timing. A configuration that fails or whose
+    outputs differ cannot win. To tune a kernel without a script, give FILE.py:KERNEL with --space
+    and --inputs. The exit status is the script's own; 4 if the script succeeds and launches no
+    autotuned kernel.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
         return
     if form not in (None, "text", "markdown", "json", "html"):
-        raise UsageError(f"--format {form} is for `ttools tune export FILE`")
+        raise UsageError(f"--format {form} is available only with `ttools tune export FILE`")
     named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
     _require_both(named, words or [], space, inputs)
     work = None if named else _work(words or [], module, code)
@@ -334,7 +339,9 @@ def _require_both(
     if not named:
         for option, value in (("--space", space), ("--inputs", inputs)):
             if value is not None:
-                raise UsageError(f"{option} is for FILE.py:KERNEL; a script launches its own")
+                raise UsageError(
+                    f"{option} is for FILE.py:KERNEL; a script launches its own kernels"
+                )
     elif len(words) > 1:
         raise UsageError(f"`{words[0]}` takes no arguments, but got `{words[1]}`")
     elif inputs is None:
@@ -377,7 +384,7 @@ def _state(run: TuningRun) -> State:
     rejected = sum(trial.status != "ok" for trial in trials)
     done = sum(not trial.same_as for trial in trials)
     facts = (
-        f"best {shown_seconds(min(costs))}" if costs else "none right yet",
+        f"best {shown_seconds(min(costs))}" if costs else "none correct yet",
         f"{rejected:,} rejected",
     )
     return State(
@@ -440,7 +447,10 @@ def _show_messages(run: TuningRun, store: Path, only: Sequence[str], failed: boo
     if run.results:
         tried = sum(len(result.trials) for result in run.results)
         new = sum(len(result.new) for result in run.results)
-        say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
+        say(
+            "note",
+            f"{counted(tried, 'configuration')}, {new} of them tried in this run; see {store}",
+        )
     elif failed:
         return  # the failure of the script explains it
     elif not run.single and not run.locked:

@@ -51,9 +51,9 @@ EffortOption = Annotated[
     Literal["quick", "default", "full"],
     _search(
         "--effort",
-        help="How many configurations a guided search tries: `quick` 16; `default` a quarter, but "
-        "at least 32 and at most 500; `full` all, or 2,500 of 10,000 and more. `--trials`, "
-        "`--seconds` and `--within` take precedence.",
+        help="How many configurations a guided search tries. `quick`: 16; `default`: a quarter, "
+        "but at least 32 and at most 500; `full`: all, but 2,500 if there are 10,000 or more. "
+        "`--trials`, `--seconds` and `--within` take precedence.",
     ),
 ]
 TrialsOption = Annotated[
@@ -62,7 +62,7 @@ TrialsOption = Annotated[
         "--trials",
         min=1,
         metavar="N",
-        help="Maximum number of trials per key, which overrides --effort; stored trials count.",
+        help="Maximum number of trials per key, including stored ones; overrides --effort.",
     ),
 ]
 SecondsOption = Annotated[
@@ -90,7 +90,7 @@ GpuOption = Annotated[
         *("--gpu", "--target", "--device"),
         metavar="GPU",
         autocompletion=completion.gpus,
-        help="Tune for a GPU that is not here, given by name (h100) or architecture (sm_90): "
+        help="Tune for a GPU that is not present, given by name (h100) or architecture (sm_90): "
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
     ),
 ]
@@ -99,7 +99,7 @@ GpuFileOption = Annotated[
     _search(
         "--device-file",
         metavar="FILE",
-        help="Tune for the GPU that a file in TOML describes, as with --gpu.",
+        help="Tune for the GPU described by a TOML file, as with --gpu.",
     ),
 ]
 TunedOnlyOption = Annotated[
@@ -160,7 +160,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.1,
         metavar="S",
-        help="Time limit of a configuration, compilation included.",
+        help="Time limit for a configuration, including its compilation.",
     ),
 ]
 SanitizeOption = Annotated[
@@ -188,9 +188,9 @@ ScratchOption = Annotated[
     ),
 ]
 StoreOption = Annotated[
-    Path, _keep("--store", metavar="FILE", help="File that all trials are stored in.")
+    Path, _keep("--store", metavar="FILE", help="File in which all trials are stored.")
 ]
-FreshOption = Annotated[bool, _keep("--fresh", help="Repeat trials that are in the store.")]
+FreshOption = Annotated[bool, _keep("--fresh", help="Repeat trials that are already in the store.")]
 LockOption = Annotated[
     Path | None,
     _keep("--lock", metavar="FILE", help="Write the winners to this file, for --locked."),

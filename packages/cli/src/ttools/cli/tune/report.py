@@ -251,8 +251,8 @@ def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
         return
     if output is None:
         raise UsageError(
-            f"T4 has one tuning a file, and there are {len(entries)}: give --output FILE.json for "
-            "FILE-1.json, FILE-2.json, …, or choose a kernel with --only"
+            f"a T4 file contains one tuning, but there are {len(entries)}: give --output FILE.json "
+            "to write FILE-1.json, FILE-2.json, …, or select a kernel with --only"
         )
     for number, entry in enumerate(entries, 1):
         file = output.with_name(f"{output.stem}-{number}{output.suffix}")

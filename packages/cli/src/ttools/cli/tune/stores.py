@@ -101,7 +101,7 @@ def _config(values: Mapping[str, Any] | None) -> str:
 
 def _remarks(change: TuningChange) -> str:
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]
-    remarks += ["another source"] if change.source_changed else []
+    remarks += ["the source has changed"] if change.source_changed else []
     if None not in change.versions and change.versions[0] != change.versions[1]:
         remarks.append(f"{change.versions[0]} -> {change.versions[1]}")
     remarks += [f"{config_text(v)}: {old} -> {new}" for v, old, new in change.statuses]
@@ -156,11 +156,15 @@ READINGS = {
 
 StoreArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE", show_default=False, help="A store that tune has written."),
+    typer.Argument(
+        metavar="FILE", show_default=False, help="A store that `ttools tune` has written."
+    ),
 ]
 StoresArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OLD NEW", show_default=False, help="A store, and a later one."),
+    typer.Argument(
+        metavar="OLD NEW", show_default=False, help="Two stores, the earlier one first."
+    ),
 ]
 StoresOnlyOption = Annotated[
     list[str] | None,
@@ -251,7 +255,7 @@ def _entries(file: Path, only: Sequence[str]) -> list[TuningEntry]:
     finally:
         store.close()
     if not entries:
-        say("note", f"{file} holds no tuning yet")
+        say("note", f"{file} does not contain a tuning yet")
     kernels = dict.fromkeys(entry.problem.kernel for entry in entries)
     unknown = [name for name in only if name not in kernels]
     if entries and unknown:

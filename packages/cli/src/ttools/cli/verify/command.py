@@ -48,7 +48,8 @@ ReferenceOption = Annotated[
     typer.Option(
         "--reference",
         metavar="FILE.py[:NAME]",
-        help="What the candidate must compute, in torch; by default `reference` beside it.",
+        help="Function that computes the correct results in torch; by default `reference` in the "
+        "candidate's file.",
     ),
 ]
 InputsOption = Annotated[
@@ -56,8 +57,8 @@ InputsOption = Annotated[
     typer.Option(
         "--inputs",
         metavar="FILE.py[:NAME]",
-        help="Function that returns keyword arguments, with its DOMAIN; by default `inputs` beside "
-        "the candidate.",
+        help="Function that returns keyword arguments, with its DOMAIN; by default `inputs` in the "
+        "candidate's file.",
     ),
 ]
 BatchOption = Annotated[
@@ -65,7 +66,7 @@ BatchOption = Annotated[
     _run(
         "--batch",
         metavar="FOLDER",
-        help="Verify each file of a folder, which has candidate, reference and inputs.",
+        help="Verify each file of a folder; a file contains candidate, reference and inputs.",
     ),
 ]
 RayOption = Annotated[
@@ -73,7 +74,8 @@ RayOption = Annotated[
     _run(
         "--ray",
         metavar="ADDRESS[@N]",
-        help="With --batch: verify files on a Ray cluster, N at a time; `local` starts one here.",
+        help="With --batch: verify files on a Ray cluster, N at a time; `local` starts one on this "
+        "machine.",
     ),
 ]
 JobsOption = Annotated[
@@ -95,7 +97,7 @@ SecondsOption = Annotated[
         "--seconds",
         min=1,
         metavar="S",
-        help="Start no case after S seconds; there is no pass while cases are left.",
+        help="Start no case after S seconds; if cases are left, the verdict is not a pass.",
     ),
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
@@ -112,8 +114,8 @@ ReplayOption = Annotated[
     Literal["on", "off", "required"],
     _run(
         "--replay",
-        help="Repeat calls in a process without the candidate, also on inputs that it never saw; "
-        "`required` gives no verdict to a candidate that cannot be repeated.",
+        help="Repeat calls in a process without the candidate, including on inputs that it never "
+        "saw; `required`: no verdict for a candidate whose calls cannot be repeated.",
     ),
 ]
 ReplaySeedOption = Annotated[
@@ -122,7 +124,7 @@ ReplaySeedOption = Annotated[
         "--replay-seed",
         min=0,
         metavar="N",
-        help="Seed of those inputs, to repeat a run; by default a random one in each run.",
+        help="Seed of the inputs of --replay, to repeat a run; by default, random in each run.",
     ),
 ]
 FailOnOption = Annotated[
@@ -131,7 +133,10 @@ FailOnOption = Annotated[
 ]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
-    _run("--on", help="Where the candidate runs: cpu, or gpu, which runs it on both and compares."),
+    _run(
+        "--on",
+        help="Where the candidate runs: cpu, or gpu to run it on both and compare the results.",
+    ),
 ]
 WriteTestsOption = Annotated[
     Path | None,
@@ -147,8 +152,8 @@ VerdictFormatOption = Annotated[
     Literal["text", "markdown", "json"],
     _report(
         "--format",
-        help="Format of the report; with --batch, json is a line per file, and there is no "
-        "markdown.",
+        help="Format of the report; with --batch, json has a line per file, and markdown is not "
+        "available.",
     ),
 ]
 
@@ -204,12 +209,12 @@ def verify_command(
     )
     if batch is not None:
         if candidate or reference or inputs or write_tests:
-            raise UsageError("--batch verifies files of a folder and takes no other ones")
+            raise UsageError("--batch verifies the files of a folder; do not give other files")
         if form == "markdown":
             raise UsageError("--batch writes text or json, not markdown")
         raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
     if ray is not None:
-        raise UsageError("--ray is for the files of --batch")
+        raise UsageError("--ray needs --batch")
     if candidate is None:
         raise UsageError("no candidate is given: ttools verify FILE.py:CANDIDATE")
     from ttools.verifier.api import subject_of
@@ -299,12 +304,12 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
         except KeyboardInterrupt:
             say(
                 "error",
-                f"interrupted after {counted(len(verdicts), 'file')}; others were not verified",
+                f"interrupted after {counted(len(verdicts), 'file')}; the others were not verified",
             )
             return exit_codes.INTERRUPTED
     if skipped:
         were = f"{counted(skipped, 'file')} {'was' if skipped == 1 else 'were'}"
-        say("note", f"{were} verified before and not again")
+        say("note", f"{were} already verified, so not verified again")
     worst = (
         "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
     )
