@@ -100,8 +100,7 @@ def test_help_for_a_full_device(tmp_path: Path) -> None:
     status, errors = started("--version", tmp_path, ">/dev/full")
     assert status == 2
     assert errors == (
-        "error: a call of the operating system failed: No space left on device; free some space on "
-        "that disk\n"
+        "error: a system call failed: No space left on device; free some space on that disk\n"
     )
 
 
@@ -134,8 +133,7 @@ def test_a_full_disk_with_the_cache_of_triton(tmp_path: Path) -> None:
 def test_exhausted_resources_are_described() -> None:
     full = exhaustion(OSError(errno.ENOSPC, "No space left on device", "/x y"))
     assert str(full) == (
-        "a call of the operating system failed for `/x y`: No space left on device; free some "
-        "space on that disk"
+        "a system call failed for `/x y`: No space left on device; free some space on that disk"
     )
     assert "ulimit -u" in str(exhaustion(RuntimeError("can't start new thread")))
     assert "ulimit -u" in str(exhaustion(BlockingIOError(errno.EAGAIN, "unavailable")))

@@ -56,4 +56,4 @@ def exhaustion(error: OSError | RuntimeError) -> UsageError | None:
     if advice is None:
         return None
     place = f" for `{error.filename}`" if error.filename else ""
-    return UsageError(f"a call of the operating system failed{place}: {error.strerror}; {advice}")
+    return UsageError(f"a system call failed{place}: {error.strerror}; {advice}")

@@ -68,8 +68,8 @@ class ReplayCommand(TargetCommand):
         if not ctx.resilient_parsing and not words[0].endswith(RECORD_SUFFIX):
             named = f"`{words[0]}` is not a record" if words[0] else "nothing to replay"
             raise UsageError(
-                f"{named}: give FILE{RECORD_SUFFIX} as written by `ttools record`; to run a "
-                "script, use `ttools interpret`"
+                f"{named}: give FILE{RECORD_SUFFIX} as written by `ttools record`; to run "
+                "a script, use `ttools interpret`"
             )
         return rest
 

@@ -181,8 +181,8 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
         locked = ", ".join(sorted({item.triton for item in lock.kernels})) or "no version"
         raise UsageError(
             f"{path} has no entries for these kernels with their present specialisations and "
-            "Triton "
-            f"{installed_triton()} (it was written with {locked}); omit --check to write it again"
+            f"Triton {installed_triton()} (it was written with {locked}); omit --check to write it "
+            "again"
         )
     for item in result.regressions:
         say("error", str(item))

@@ -309,7 +309,7 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
             return exit_codes.INTERRUPTED
     if skipped:
         were = f"{counted(skipped, 'file')} {'was' if skipped == 1 else 'were'}"
-        say("note", f"{were} already verified, so not verified again")
+        say("note", f"{were} skipped, because a verdict exists already")
     worst = (
         "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
     )
