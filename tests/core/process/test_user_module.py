@@ -150,7 +150,7 @@ def test_a_failed_reload_keeps_the_module(tmp_path: Path) -> None:
         ("kernel.py", "`kernel.py`: write a kernel as FILE.py:KERNEL"),
         (":f", "`:f`: write a kernel as FILE.py:KERNEL"),
         ("kernel.py:", "`kernel.py:`: write a kernel as FILE.py:KERNEL"),
-        ("kernel.py:f()", "named as FILE.py:KERNEL"),
+        ("kernel.py:f()", "write a kernel as FILE.py:KERNEL"),
     ],
 )
 def test_invalid_names(word: str, text: str) -> None:

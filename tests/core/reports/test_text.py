@@ -177,4 +177,4 @@ def test_configurations_that_did_not_run() -> None:
     assert configs_text([*entries, entry("a", 32, 12)]).startswith("2 of 12 configurations")
     assert configs_text([entry("a", 16, 2), entry("a", 32, 2), entry("c", 1, 1)]) == ""
     many = [entry(name, 16, 2) for name in "abcde"]
-    assert configs_text(many).endswith("`c` run, 2 further kernels likewise (--all-configs)")
+    assert configs_text(many).endswith("`c` ran, 2 further kernels likewise (--all-configs)")

@@ -159,7 +159,7 @@ def test_runs_with_different_launches(tmp_path: Path) -> None:
         run_fused(X)
     with watch(compare=file) as run:
         narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
-    with pytest.raises(UsageError, match=r"native code launched `narrow`, and .* `fused`"):
+    with pytest.raises(UsageError, match=r"native code launched `narrow`, but .* `fused`"):
         _ = run.comparison
     with watch(compare=file) as run:
         fused[(2,)](torch.zeros(LANES), X, 3, BLOCK=LANES)

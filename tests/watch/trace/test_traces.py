@@ -101,7 +101,7 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
     except UsageError as error:
         sentence = str(error)
     if recording is None:
-        assert "no trace" in sentence or "is damaged" in sentence
+        assert "not a trace" in sentence or "is damaged" in sentence
         return
     for record in recording:  # all records can be examined
         assert record.values.shape == record.assignment.shape

@@ -130,7 +130,9 @@ def test_different_sizes_at_a_replay_are_errors() -> None:
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         bag(indices, offsets)
-    with pytest.raises(UnsupportedError, match=r"_embedding_bag in a .*other sizes"):
+    with pytest.raises(
+        UnsupportedError, match=r"_embedding_bag in a .*sizes of its results differ"
+    ):
         graph.replay()
 
 
