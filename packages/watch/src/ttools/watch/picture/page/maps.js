@@ -82,8 +82,8 @@ function summaryOf(map, kind, first) {
   const parts = [`${map.name} ${what}: ${count(all)} elements${map.slices.length > 1 ? " in this slice" : ""}`,
     `${count(total)} ${verbs[kind]}`];
   const exact = all === rows * columns;
-  if (repeated) parts.push(`${exact ? "" : "cells with "}${count(repeated)} of them more than once`);
-  if (part) parts.push(`cells with ${count(part)} of them in part`);
+  if (repeated) parts.push(`${count(repeated)} of them ${exact ? "more than once" : "in cells with repeated accesses"}`);
+  if (part) parts.push(`${count(part)} of them in partly accessed cells`);
   parts.push(`${count(untouched)} never`);
   return parts.join("; ");
 }
