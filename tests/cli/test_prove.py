@@ -49,7 +49,7 @@ def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: P
     assert (proved.returncode, "proved" in proved.stdout) == (0, True)
     old = ttools("sanitize", "--all-sizes", *words, "script.py")
     assert (old.returncode, old.stdout) == (0, proved.stdout)
-    instead = "type `ttools prove --script --sizes n=1:2147483648 script.py`"
+    instead = "use `ttools prove --script --sizes n=1:2147483648 script.py`"
     assert instead in old.stderr
     refused = ttools("sanitize", "--all-sizes", "--poison", "script.py")
     assert refused.returncode == 2
@@ -101,7 +101,7 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     assert "assumed: what `index_ptr` holds is from 0 to n-1" in long.stdout
     old = ttools("sanitize", "--sizes", "n=1:1000000", *promise, gather)
     assert (old.returncode, old.stdout) == (0, proved.stdout)
-    assert f"type `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
+    assert f"use `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
 
 
 @pytest.mark.parametrize(

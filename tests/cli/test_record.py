@@ -191,11 +191,11 @@ def test_records_have_a_time_limit_by_default(
         (("interpret", "--pdb", "a.tt"), "a record has no Python source for --engine eager"),
         (("sanitize", "--pdb-on-finding", "a.tt"), "a record has no Python source"),
         (("sanitize", "--on", "gpu", "a.tt"), "--on gpu needs a program; a record can be checked"),
-        (("record", "a.tt"), "`a.tt` is no program"),
+        (("record", "a.tt"), "`a.tt` is a record, not a program"),
         (("record", "--output", "a.zip", "script.py"), "the name of a record must end in .tt"),
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
         (("record", "--launch", "last", "script.py"), "`last` is neither a number nor a range"),
-        (("tune", "a.tt"), "`a.tt` is no program"),
+        (("tune", "a.tt"), "`a.tt` is a record, not a program"),
         (("inspect", "bad.tt"), "bad.tt: not a record of launches"),
     ],
 )

@@ -36,7 +36,7 @@ def test_the_nearest_file_with_the_table(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[tool.ttools]\nthread = 3", "no setting `thread`; did you mean `threads`?"),
-        ("[tool.ttools]\nthreads = [3]", "`threads` must be a text"),
+        ("[tool.ttools]\nthreads = [3]", "`threads` must be a string"),
         ("[tool]\nttools = 3", "must be a table"),
         ("[tool.ttools\n", "pyproject.toml: "),
     ],

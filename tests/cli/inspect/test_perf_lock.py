@@ -184,7 +184,7 @@ def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_p
     ("lock", "arguments", "sentence"),
     [
         (None, ("--check", "k.py:scale"), "--check needs --lock FILE"),
-        (None, (*inspected()[1:], "--check"), "there is no `l`"),
+        (None, (*inspected()[1:], "--check"), "there is no file `l`"),
         ("{}", (*inspected()[1:], "--check"), "l"),
         (
             '{"schema": "ttools.perf-lock/1", "limits": {"speed": 1.0}, "kernels": []}',

@@ -205,7 +205,7 @@ def test_comparing_scripts_with_different_names(ttools: Run, script: str, tmp_pa
     result = ttools("interpret", "--compare", "before.trace", "other.py")
     assert result.returncode == 2
     assert (
-        "nothing to compare: native code launched `row_total`, and before.trace `row_sum`"
+        "nothing to compare: native code launched `row_total`, but before.trace `row_sum`"
         in result.stderr
     )
 

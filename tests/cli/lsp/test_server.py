@@ -77,7 +77,7 @@ def test_findings_follow_changes_of_the_report(tmp_path: Path) -> None:
         await editor.until(lambda: len(editor.of("k.py")) == 2)
         report.write_text("{")
         await editor.until(lambda: editor.messages and not editor.of("k.py"))
-        assert "is no report" in editor.messages[0]
+        assert "is not a report" in editor.messages[0]
         assert not (tmp_path / "ran").exists()
 
     session(tmp_path, steps, reports=["report.json"])
