@@ -180,7 +180,7 @@ def test_files_must_have_the_type_of_the_parameter(tmp_path: Path) -> None:
         UsageError, match="contains float32, but the kernel expects a tensor of i32"
     ):
         make_array(f"{tmp_path}/x.npy", "x", "i32")
-    with pytest.raises(UsageError, match="drop `:a`"):
+    with pytest.raises(UsageError, match="remove `:a`"):
         make_array(f"{tmp_path}/x.npy:a", "x", "f32")
 
 

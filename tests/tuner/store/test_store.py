@@ -303,7 +303,7 @@ def locked(winner: object) -> str:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is no lock file"),
+        ("{", "is not a lock file"),
         ('{"schema": "ttools.tuned/9"}', "it was written by another version of ttools"),
         (locked({}), r"damaged lock file: .* field `problem` - at `\$.winners\[0\]`"),
         (locked({"problem": PLAIN, "config": 3}), r"`int` - at `\$.winners\[0\].config`"),

@@ -37,5 +37,8 @@ def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operatio
     """
     for axis, (extent, limit) in enumerate(zip(grid, grid_limits(), strict=True)):
         if extent > limit and 0 not in grid:
-            reason = f"axis {axis} of the grid has {extent:,} programs, {limit:,} allowed"
+            reason = (
+                f"axis {axis} of the grid has {extent:,} programs, but at most {limit:,} "
+                "are allowed"
+            )
             yield axis_operation(module, axis), reason
