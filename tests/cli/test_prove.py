@@ -34,12 +34,12 @@ def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: P
     assert "copied" in result.stdout
     assert "at n = 2,147,483,649" in result.stdout
     assert "`copy_kernel`: failed at n = 2,147,483,649, the least failing size" in result.stdout
-    assert "failed: 1 error; checked all sizes whose tensors fit 80 GB" in result.stdout
+    assert "failed: 1 error; checked all sizes whose tensors fit in 80 GB" in result.stdout
     assert "-v lists 5 assumptions" in result.stdout
     assert "assumed: " not in result.stdout
     for verbose in (("-v", "prove"), ("prove", "--verbose")):
         long = ttools(*verbose, "--script", "script.py")
-        assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in long.stdout
+        assert "assumed: for `copy_kernel`: x_ptr.shape[0] = n" in long.stdout
     for smaller in (("--memory", "2GB"), ("--gpu", "t4")):  # t4: 16 GB
         limited = ttools("prove", "--script", *smaller, "script.py")
         assert limited.returncode == (0 if "2GB" in smaller else 1)
@@ -90,7 +90,7 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     gather = f"{kernels.__file__}:gather_random"
     unknown = ttools("prove", gather, "n=1:1000000")
     assert (unknown.returncode, "`gather_kernel`: unknown for" in unknown.stdout) == (0, True)
-    assert "numbers loaded from a tensor decide" in " ".join(unknown.stdout.split())
+    assert "numbers loaded from a tensor determine" in " ".join(unknown.stdout.split())
     assert "not shown" not in unknown.stdout  # formulas only with -v
     required = ttools("prove", "--require-proof", gather, "n=1:1000000")
     assert (required.returncode, required.stdout) == (4, unknown.stdout)
@@ -98,7 +98,7 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     proved = ttools("prove", *promise, "--require-proof", gather, "n=1:1000000")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True)
     long = ttools("prove", "-v", *promise, gather, "n=1:1000000")
-    assert "assumed: what `index_ptr` holds is from 0 to n-1" in long.stdout
+    assert "assumed: the numbers in `index_ptr` are from 0 to n-1" in long.stdout
     old = ttools("sanitize", "--sizes", "n=1:1000000", *promise, gather)
     assert (old.returncode, old.stdout) == (0, proved.stdout)
     assert f"use `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
@@ -109,11 +109,11 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     [
         (("sanitize", "--assume", "a=0:1", "{}"), "--assume needs --sizes or --all-sizes"),
         (("prove", "--script", "--assume", "a=0:1", "{file}"), "no kernel that is"),
-        (("prove", "--assume", "index_ptr=0:k", "{}", "n=1:9"), "k is none of the sizes n"),
+        (("prove", "--assume", "index_ptr=0:k", "{}", "n=1:9"), "k is not one of the sizes n"),
         (("prove",), "nothing to prove"),
         (("prove", "{}"), "no sizes to prove"),
         (("prove", "{}", "n=9:1"), "9 is above 1"),
-        (("prove", "{}", "k=1:9"), "takes no argument `k`"),
+        (("prove", "{}", "k=1:9"), "does not take an argument `k`"),
         (("prove", "{file}", "n=1:9"), "nothing to prove"),
         (("prove", "--sizes", "n=1:9", "{}"), "--sizes needs --script"),
         (("prove", "--device-map", "cuda=cpu", "{}", "n=1:9"), "--device-map needs --script"),
@@ -138,7 +138,7 @@ def test_assumptions_apply_to_the_launches_of_a_script(ttools: Run, tmp_path: Pa
     words = ("prove", "-v", "--script", "--sizes", "n=1:1000000")
     proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True), proved.stderr
-    assert "what `index_ptr` holds is from 0 to n-1" in proved.stdout
+    assert "the numbers in `index_ptr` are from 0 to n-1" in proved.stdout
 
 
 _EXACT = """
@@ -178,4 +178,4 @@ def test_a_script_that_requires_plain_integers_runs_without_tracing(
     result = ttools("prove", "-v", "--script", "lenient.py", "3")
     assert result.stdout.count("copied") == 1
     assert result.returncode == 3
-    assert "as the script computes: " in result.stdout
+    assert "as computed by the script: " in result.stdout

@@ -63,7 +63,7 @@ def test_a_script_is_proved_and_counterexamples_are_searched(tmp_path: Path) -> 
     for row in script[1:3]:
         assert row["attack"]["made"] + row["attack"]["computed"] >= 24
         assert row["attack"]["refuted"] == []
-    assert "what `index_ptr` holds is from 0 to n - 1" in script[2]["assumptions"]
+    assert "the numbers in `index_ptr` are from 0 to n - 1" in script[2]["assumptions"]
     (defect,) = script[3]["defects"]
     assert (defect["kind"], defect["sizes"]) == ("oob_store", {"x_ptr_0": 1})
     assert defect["witness"] == "confirmed"

@@ -78,10 +78,10 @@ def test_equal_numbers_of_blocks_and_batches_are_distinguished() -> None:
     ranges = {"B": (1, 99), "T": (1, 999), "N": (1, 99)}
     followed = check_launches(_run(script), ranges)
     assert followed.verdict == "proved"
-    assert "as the script computes: o_ptr.shape[0] = B" in _stated(followed)
+    assert "as computed by the script: o_ptr.shape[0] = B" in _stated(followed)
     assert "grid[0] = B, grid[1] = cdiv(T, 5), grid[2] = cdiv(N, 4)" in _stated(followed)
     assert "C = 5" in _stated(followed)  # a number in the script that is not an extent of a tensor
-    assert "guessed, as `int` or `len` gave plain integers: B, T, N" in _stated(followed)
+    assert "guessed, because `int` or `len` returned plain integers: B, T, N" in _stated(followed)
 
 
 @triton.jit
@@ -167,7 +167,7 @@ def test_constants_are_computed_as_in_the_script() -> None:
     ranges = {"T": (1, 500)}
     result = check_launches(_run(script), ranges)
     assert result.verdict == "proved"
-    assert "as the script computes: NT = cdiv(T, 64)" in _stated(result)
+    assert "as computed by the script: NT = cdiv(T, 64)" in _stated(result)
     wrong = check_launches(_run(lambda: script(1)), ranges)
     assert wrong.verdict == "fails"
     assert {finding.kind for finding in wrong.findings} == {"oob_store"}

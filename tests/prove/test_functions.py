@@ -103,7 +103,7 @@ def test_atomic_loads_and_stores_are_not_followed() -> None:
         flagged_kernel[(programs,)](torch.empty(programs * 64), torch.zeros(programs), BLOCK=64)
 
     (abstention,) = Analysis(run, {"n": (1, 1000)}).analyse().abstained
-    assert abstention.reason == "not modelled: `tt.atomic_store` of the kernel"
+    assert abstention.reason == "not modelled: `tt.atomic_store` in the kernel"
 
 
 def test_operators_in_c_are_not_followed() -> None:
@@ -111,5 +111,5 @@ def test_operators_in_c_are_not_followed() -> None:
         torch.ops.ttools_sizes.twice(torch.randn(n))
 
     (abstention,) = Analysis(run, {"n": (1, 9)}).analyse().abstained
-    assert abstention.reason == "not modelled: the operator `ttools_sizes::twice` of host code"
+    assert abstention.reason == "not modelled: the operator `ttools_sizes::twice` in host code"
     assert abstention.file == __file__

@@ -51,17 +51,17 @@ def test_a_failure_whose_tensors_fit_is_reported() -> None:
     assert _sizes(result) == [_LEAST]
     assert result.report.sizes is not None
     assert result.report.sizes.checked == {"n": (1, DEFAULT_MEMORY // 2)}
-    assert "all sizes whose tensors fit 80 GB" in str(result)
+    assert "all sizes whose tensors fit in 80 GB" in str(result)
 
 
 def test_a_failure_whose_tensors_do_not_fit_is_reported_only_with_more_memory() -> None:
     default = check_launches(_rows())  # 89 bytes for each n: 178 GB where the offset wraps
     assert (default.verdict, _sizes(default)) == ("proved", [])
-    assert "proved for all sizes whose tensors fit 80 GB" in str(default)
-    assert "the tensors of a launch fit 80 GB of memory" in default.report.sizes.assumptions  # type: ignore[union-attr]
+    assert "proved for all sizes whose tensors fit in 80 GB" in str(default)
+    assert "the tensors of a launch fit in 80 GB of memory" in default.report.sizes.assumptions  # type: ignore[union-attr]
     larger = check_launches(_rows(), memory=400 * _GB)
     assert _sizes(larger) == [_LEAST]
-    assert "whose tensors fit 400 GB" in str(larger)
+    assert "whose tensors fit in 400 GB" in str(larger)
 
 
 def test_the_limit_is_that_of_all_tensors_together() -> None:
@@ -80,7 +80,7 @@ def test_ranges_of_all_sizes_replace_the_limit() -> None:
     assert not any("memory" in text for text in result.report.sizes.assumptions)  # type: ignore[union-attr]
     both = check_launches(_rows(), {"n": (1, 1 << 33)}, memory=80 * _GB)
     assert both.verdict == "proved"
-    assert "whose tensors fit 80 GB (n = 1 to 8,589,934,592)" in " ".join(str(both).split())
+    assert "whose tensors fit in 80 GB (n = 1 to 8,589,934,592)" in " ".join(str(both).split())
 
 
 @triton.jit
@@ -99,7 +99,7 @@ def test_a_failure_of_an_expanded_tensor_is_reported() -> None:
     assert template.ends({}) == {"n": (1, 1 << 33)}
     result = check_launches(trace)
     assert _sizes(result) == [_LEAST]
-    assert "whose tensors fit 80 GB (n = 1 to 8,589,934,592)" in " ".join(str(result).split())
+    assert "whose tensors fit in 80 GB (n = 1 to 8,589,934,592)" in " ".join(str(result).split())
 
 
 @triton.jit
@@ -118,7 +118,7 @@ def test_a_tensor_of_constant_size_counts() -> None:
     # Nothing fits, so nothing is claimed.
     nothing = check_launches(trace, memory=1 << 20)
     assert nothing.verdict == "not proved"
-    assert "no launch was seen for all sizes whose tensors fit 1 MB" in str(nothing)
+    assert "no launch is possible for all sizes whose tensors fit in 1 MB" in str(nothing)
 
 
 @triton.jit

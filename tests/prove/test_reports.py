@@ -66,5 +66,5 @@ def test_targets_other_than_functions_are_refused() -> None:
     for target, words in (("x.py", "FILE.py"), ("no_such.py:run", "there is no file")):
         with pytest.raises(UsageError, match=words):
             load_function(target, {"n": (1, 2)})
-    with pytest.raises(UsageError, match="takes no argument `q`"):
+    with pytest.raises(UsageError, match="does not take an argument `q`"):
         load_function(f"{kernels.__file__}:copy", {"q": (1, 2)})

@@ -201,7 +201,7 @@ def test_a_missing_z3_is_reported_if_it_could_help(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(analysis, "is_installed", lambda: False)
     result = check_sizes(kernels.roll, n=range(1, 1 << 20), seconds=3)
     assert result.verdict == "not proved"
-    assert "z3-solver, which is not installed, may decide it" in str(result)
+    assert "Z3, which is not installed, may be able to prove this" in str(result)
 
 
 _TEMPLATE = """

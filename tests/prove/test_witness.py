@@ -43,7 +43,7 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
     result = check_sizes(past_end, n=range(1, 1 << 20))
     (finding,) = result.findings
     assert (finding.sizes, finding.witness) == ({"n": 100}, "confirmed")
-    assert "a launch at n = 100 shows it" in str(result)
+    assert "a launch at n = 100 reproduces the defect" in str(result)
     (data,) = json.loads(write_report(result.report, "json"))["findings"]
     assert data["witness"] == "confirmed"
 
@@ -64,7 +64,7 @@ def test_launches_that_are_too_large_are_not_run() -> None:
     (finding,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).findings
     assert finding.witness == "too large"
     assert finding.notes[-1] == (
-        "no launch was made at n = 2,147,483,649, as its tensors take 4,294,967,298 bytes"
+        "no launch was made at n = 2,147,483,649, because its tensors take 4,294,967,298 bytes"
     )
 
 
@@ -83,7 +83,7 @@ def test_a_launch_stopped_by_the_time_limit_is_no_evidence(monkeypatch: pytest.M
     monkeypatch.setattr("ttools.prove.witness._SECONDS", 1e-6)
     (finding,) = check_sizes(past_end, n=range(100, 101)).findings
     assert finding.witness == "not made"
-    assert finding.notes[-1] == "a launch at n = 100 did not end within 1e-06 seconds"
+    assert finding.notes[-1] == "a launch at n = 100 did not finish within 1e-06 seconds"
 
 
 def _looked_up(index: torch.Tensor) -> ScriptTrace:

@@ -34,8 +34,8 @@ _FORMS = {
     r"is not shown to be between": "an integer is not shown to stay in its type",
     r"two programs are not shown": "programs are not shown to be apart",
     r"lanes are not shown": "lanes are not shown to be apart",
-    r"data that are not known": "data decide",
-    r"takes this way through host code": "a region of sizes is not shown to be empty",
+    r"depends on unknown data": "data decide",
+    r"takes this path through host code": "a region of sizes is not shown to be empty",
     r"paths for these sizes": "too many paths through host code",
 }
 

@@ -31,7 +31,7 @@ from ttools.prove.symbolic.conditions import DATA_DECIDE, Key, Problem
 _MOST_PATHS = 96
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
-_UNASKED = " (z3-solver, which is not installed, may decide it)"
+_UNASKED = " (Z3, which is not installed, may be able to prove this)"
 #: Kinds of problems that are not findings, but prevent proofs.
 _HINDRANCES = frozenset({"model"})
 
@@ -71,7 +71,9 @@ class Analysis:
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
-                raise UsageError(f"sizes {name}={low}:{high}: no sizes")
+                raise UsageError(
+                    f"sizes {name}={low}:{high}: must be two sizes from 0 on, the smaller one first"
+                )
         self._run, self._sizes, self._seconds = run, dict(sizes), seconds
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
@@ -125,7 +127,7 @@ class Analysis:
                 reason = f"host code takes more than {len(paths)} paths for these sizes"
                 phrase = ""
                 if len(paths) < _MOST_PATHS:
-                    reason += ", for which there was no time left"
+                    reason += ", and there was no time left to analyse all of them"
                     phrase = self._late
                 self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
                 continue
@@ -150,8 +152,8 @@ class Analysis:
         for n, fact in enumerate(space.assumed):
             if space.nonneg(-1 - fact, [*space.assumed[:n], *space.assumed[n + 1 :]]):
                 return
-        reason = "no size was found that takes this way through host code"
-        phrase = "it is not shown that a branch of host code is taken at no size"
+        reason = "no size was found that takes this path through host code"
+        phrase = "a branch of host code is not shown to be unreachable"
         self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
 
     @property
@@ -314,7 +316,7 @@ class Analysis:
             file = None if location is None else location.file
             if any(a.line == line for a in self.result.abstained):
                 continue
-            reason = "data that are not known decide about this access"
+            reason = "this access depends on unknown data"
             kernel, sizes = search.launch.kernel, self._shown(where.box)
             self._abstain(Unproved(reason, line, file, kernel, sizes, DATA_DECIDE))
 

@@ -169,7 +169,7 @@ def check_ranges(
 def _ends(name: str, values: range | tuple[int, int]) -> tuple[int, int]:
     if isinstance(values, range):
         if values.step != 1 or not len(values):
-            raise UsageError(f"sizes {name}={values}: must be a range of step 1 that is not empty")
+            raise UsageError(f"sizes {name}={values}: must be a non-empty range with step 1")
         return values.start, values.stop - 1
     first, last = values
     return int(first), int(last)
@@ -185,13 +185,13 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     for text in texts:
         match = _RANGE.fullmatch(text)
         if match is None:
-            raise UsageError(f"--sizes {text!r}: must be NAME=FIRST:LAST, as `n=1:4096`")
+            raise UsageError(f"--sizes {text!r}: must be NAME=FIRST:LAST, such as `n=1:4096`")
         first = int(match[2])
         last = first if match[3] is None else int(match[3])
         if first > last:
             raise UsageError(f"--sizes {text!r}: {first} is above {last}")
         if match[1] in ranges:
-            raise UsageError(f"--sizes {text!r}: `{match[1]}` has a range already")
+            raise UsageError(f"--sizes {text!r}: `{match[1]}` already has a range")
         ranges[match[1]] = (first, last)
     return ranges
 
@@ -215,5 +215,5 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
     )
     for name in names:
         if code is not None and name not in takes and not code.co_flags & 0x08:
-            raise UsageError(f"`{target}` takes no argument `{name}`")
+            raise UsageError(f"`{target}` does not take an argument `{name}`")
     return run  # type: ignore[no-any-return]

@@ -29,8 +29,11 @@ _MOST_CHECKED = 1 << 20
 #: The least and greatest value, optionally followed by words of `WORDS`; or such words alone.
 Promise = tuple[int | str, ...]
 #: Assumptions other than bounds, with the phrases that reports use for them.
-WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
-_FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
+WORDS = {"distinct": "are all different", "sorted": "never decrease"}
+_FORM = (
+    "must be PARAMETER=LOW:HIGH[,distinct][,sorted], such as `index=0:n-1`; with `distinct` or "
+    "`sorted`, the bounds may be omitted"
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,13 @@ class TableContents:
         it.
         """
         if bounds is not None and self.least < bounds[0]:
-            return f"holds {self.least:,}, which is below {bounds[0]:,}"
+            return f"contains {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:
-            return f"holds {self.greatest:,}, which is above {bounds[1]:,}"
+            return f"contains {self.greatest:,}, which is above {bounds[1]:,}"
         if "distinct" in words and not self.distinct:
-            return "holds equal numbers"
+            return "contains equal numbers"
         if "sorted" in words and not self.ascending:
-            return "falls from one number to the next"
+            return "contains a number that is smaller than the one before it"
         return None
 
 
@@ -98,9 +101,9 @@ class Contract:
 
     def __str__(self) -> str:
         bounds = [] if self.bounds is None else [self.text.split(",")[0].replace(":", " to ")]
-        parts = [f"is from {bound}" for bound in bounds]
+        parts = [f"are from {bound}" for bound in bounds]
         parts += [said for word, said in WORDS.items() if word in self.words]
-        return f"what `{self.parameter}` holds {', '.join(parts)}"
+        return f"the numbers in `{self.parameter}` {', '.join(parts)}"
 
     def check(self, contents: TableContents, sizes: Mapping[Symbol, int], where: str) -> None:
         """Compare the assumption with the contents of a table at one size.
@@ -114,7 +117,7 @@ class Contract:
         breach = contents.breach(low_high, self.words)
         if breach is not None:
             raise UsageError(
-                f"--assume {self.parameter}={self.text}: what is passed to {where} {breach}"
+                f"--assume {self.parameter}={self.text}: the tensor passed to {where} {breach}"
             )
 
     def check_content(self, launch: SymbolicCall, sizes: Mapping[Symbol, int]) -> None:
@@ -159,8 +162,8 @@ class Contract:
         ascending = "sorted" in self.words
         if ascending and len(memory.shape) != 1:
             raise UsageError(
-                f"--assume {self.parameter}={self.text}: a tensor of {len(memory.shape)} axes is "
-                "passed, and only one with a single axis can be taken to be sorted"
+                f"--assume {self.parameter}={self.text}: the tensor passed has {len(memory.shape)} "
+                "axes; `sorted` requires a tensor with one axis"
             )
         distinct = "distinct" in self.words
         return replace(memory, within=self.bounds, distinct=distinct, ascending=ascending)
@@ -200,8 +203,8 @@ def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozens
         raise UsageError(f"--assume for `{name}`: {_FORM}")
     if any(word not in WORDS for word in words) or len(set(words)) < len(words):
         raise UsageError(
-            f"--assume {name}={promise_text(promise)}: after the bounds may be only "
-            "`,distinct` and `,sorted`, each once"
+            f"--assume {name}={promise_text(promise)}: the bounds may only be followed by "
+            "`,distinct` and `,sorted`, each at most once"
         )
     return (bounds[0], bounds[1]) if bounds else None, frozenset(words)
 
@@ -232,7 +235,10 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
         if not name.strip().isidentifier():
             raise UsageError(f"--assume {text!r}: {_FORM}")
         if name.strip() in promises:
-            raise UsageError(f"--assume {text!r}: something is assumed of `{name.strip()}` already")
+            raise UsageError(
+                f"--assume {text!r}: `{name.strip()}` already has an assumption; "
+                "state both in one option"
+            )
         promises[name.strip()] = tuple(parts)
     return promises
 
@@ -240,12 +246,12 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
 def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about odd literals, which are refused below
+            warnings.simplefilter("ignore")  # about odd literals, which are rejected below
             tree = ast.parse(text, mode="eval")
         return _expr(tree.body, sizes)
     # Deeply nested formulas raise a RecursionError or a MemoryError.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = error if type(error) is ValueError else "no formula"
+        reason = error if type(error) is ValueError else "not a valid formula"
         shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"
         raise UsageError(f"--assume for `{parameter}`: `{shown}`: {reason}") from None
 
@@ -256,7 +262,7 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
             return as_expr(value)
         case ast.Name(id=name):
             if name not in sizes:
-                raise ValueError(f"{name} is none of the sizes {', '.join(sizes)}")
+                raise ValueError(f"{name} is not one of the sizes {', '.join(sizes)}")
             return as_expr(sizes[name])
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_expr(operand, sizes)
@@ -266,4 +272,4 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
             return _expr(left, sizes) - _expr(right, sizes)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _expr(left, sizes) * _expr(right, sizes)
-    raise ValueError("must be made of integers, sizes, +, - and *")
+    raise ValueError("must consist of integers, sizes, +, - and *")

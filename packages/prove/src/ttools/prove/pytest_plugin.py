@@ -17,8 +17,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "ttools_sizes(n=range(...), require_proof=False, assume=None): call the test for all sizes "
-        "of the ranges at once; it fails where a kernel that it launches is wrong at any of them",
+        "ttools_sizes(n=range(...), require_proof=False, assume=None): check the test for "
+        "all sizes in the ranges at once; it fails if a kernel that it launches is wrong at any of "
+        "them",
     )
 
 

@@ -115,14 +115,14 @@ def _sentences(result: Result) -> Iterator[str]:
         wrong = [d for d in result.defects if d.launch.kernel == kernel]
         if not wrong:
             if not any(a.kernel in (kernel, None) for a in result.abstained):
-                yield f"`{kernel}` is right for all of these sizes"
+                yield f"`{kernel}` is correct for all of these sizes"
             continue
         first = wrong[0]
         (name, value), *others = first.sizes.items()
         low = result.checked[name][0]
         text = _what(first)
         if not others and first.is_least and value > low:
-            least = f"`{kernel}` is right for {name} up to {value - 1:,}; at {value:,} "
+            least = f"`{kernel}` is correct for {name} up to {value - 1:,}; at {value:,} "
             unclear = any(a.kernel in (kernel, None) for a in result.abstained)
             yield (f"`{kernel}`: at {name} = {value:,} " if unclear else least) + text
         else:
@@ -133,27 +133,29 @@ def _settled(problem: Problem) -> str:
     """Describe in one sentence which problem the solver has excluded."""
     words = {
         "int_overflow": "no integer wraps in the computation of an address",
-        "view_oob": "no access leaves the elements passed",
+        "view_oob": "no access is outside the elements passed",
         "overlapping_store": "programs and lanes store to different elements",
-        "race": "no program reads what another one writes",
+        "race": "no program reads an element that another one writes",
         "model": "integers stay in the ranges that other proofs need",
     }
-    text = words.get(problem.kind, f"no {_NOUNS.get(problem.kind, 'access')} leaves its memory")
+    text = words.get(problem.kind, f"no {_NOUNS.get(problem.kind, 'access')} is out of bounds")
     where = user_location(problem.location)
     place = "" if where is None else f" ({where.file.rsplit('/', 1)[-1]}:{where.line})"
-    return f"Z3 {version('z3-solver')} showed of `{problem.kernel}`: {text}{place}"
+    return f"Z3 {version('z3-solver')} proved for `{problem.kernel}`: {text}{place}"
 
 
 def _what(defect: Defect) -> str:
     kind, location = defect.event.kind, _location(defect, defect.event.op)
     words = {
-        REFUSED: f"a GPU refuses the launch: {defect.event.refused}",
+        REFUSED: f"a GPU rejects the launch: {defect.event.refused}",
         "int_overflow": "an integer wraps in the computation of an address",
-        "view_oob": "an access leaves the elements passed",
+        "view_oob": "an access is outside the elements passed",
         "overlapping_store": "programs or lanes store to the same element",
-        "race": "programs read and write the same element unordered",
+        "race": "programs read and write the same element in no defined order",
     }
-    text = words.get(kind, f"a {_NOUNS.get(kind, 'n access')} leaves its memory")
+    noun = _NOUNS.get(kind, "access")
+    article = "an" if noun.startswith("a") else "a"
+    text = words.get(kind, f"{article} {noun} is out of bounds")
     if location is None:
         return text
     return f"{text} ({location.file.rsplit('/', 1)[-1]}:{location.line})"
@@ -178,7 +180,7 @@ def _finding(defect: Defect) -> Finding:
     text = point_text(defect.sizes)
     notes = [f"{text} is {least}"]
     if event.promise:
-        notes.append(f"where {event.promise}, which is promised to be possible")
+        notes.append(f"this happens if {event.promise}, which the assumption allows")
     if defect.witness_note:
         notes.append(defect.witness_note)
     if defect.others:
@@ -223,7 +225,7 @@ def _message(defect: Defect) -> str:
     name = launch.names[event.argument] if 0 <= event.argument < len(launch.names) else ""
     of = f" of `{name}`" if name else ""
     if event.kind == REFUSED:
-        return f"a GPU refuses this launch: {event.refused}"
+        return f"a GPU rejects this launch: {event.refused}"
     if event.kind == "int_overflow":
         op = event.op
         noun = declared(combined_by(op) or op.name).noun or "loop counter"
@@ -233,7 +235,7 @@ def _message(defect: Defect) -> str:
     if event.kind == "overlapping_store":
         return f"several programs or lanes store to element {event.element:,}{of}"
     if event.kind == "race":
-        return f"unordered accesses of programs to element {event.element:,}{of}"
+        return f"unordered accesses by several programs to element {event.element:,}{of}"
     return f"out-of-bounds {_NOUNS.get(event.kind, 'access')} of element {event.element:,}{of}"
 
 

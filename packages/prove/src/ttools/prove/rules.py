@@ -45,4 +45,4 @@ def require_modelled(op: Operation) -> None:
         NotModelledError: The operation has none of the traits that ensure this.
     """
     if not op.has(PURE, EFFECT, BARRIER, ELEMENTWISE) or (op.has(COMBINES) and not op.has(PURE)):
-        raise NotModelledError(f"`{op.name}` of the kernel")
+        raise NotModelledError(f"`{op.name}` in the kernel")

@@ -75,11 +75,13 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
         note = f"no launch could be made at {at}: {findings}"
         return replace(defect, witness="not made", witness_note=note)
     if shows(findings, defect):
-        return replace(defect, witness="confirmed", witness_note=f"a launch at {at} shows it")
+        return replace(
+            defect, witness="confirmed", witness_note=f"a launch at {at} reproduces the defect"
+        )
     if any(finding.kind in _STOPPED for finding in findings):
-        note = f"a launch at {at} did not end within {_SECONDS:g} seconds"
+        note = f"a launch at {at} did not finish within {_SECONDS:g} seconds"
         return replace(defect, witness="not made", witness_note=note)
-    note = f"a launch at {at} does not show it with the data of that run"
+    note = f"a launch at {at} does not reproduce the defect with the data of that run"
     return replace(defect, witness="not shown", witness_note=note)
 
 
@@ -103,10 +105,10 @@ def _too_large(defect: Defect) -> str:
     storages = {m.number: m for m in launch.arguments if isinstance(m, Memory)}
     size = sum(m.elements.at(sizes) * m.dtype.itemsize for m in storages.values())
     if size > _MOST_BYTES:
-        return f"no launch was made at {at}, as its tensors take {size:,} bytes"
+        return f"no launch was made at {at}, because its tensors take {size:,} bytes"
     programs = math.prod(extent.at(sizes) for extent in launch.grid)
     if programs > _MOST_PROGRAMS:
-        return f"no launch was made at {at}, as it has {programs:,} programs"
+        return f"no launch was made at {at}, because it has {programs:,} programs"
     return ""
 
 

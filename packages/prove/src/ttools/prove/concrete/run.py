@@ -119,7 +119,7 @@ class ConcreteRun(ControlFlow):
     def _function(self, block: Block) -> None:
         before, last = self._active, self._block(block)
         if not self.follow(last):
-            raise NotModelledError(f"`{last.name}` of the kernel")
+            raise NotModelledError(f"`{last.name}` in the kernel")
         self._active = before
 
     def enter(self, last: Operation) -> None:
@@ -377,7 +377,7 @@ class ConcreteRun(ControlFlow):
 
     def _access(self, op: Operation) -> None:
         if not is_modelled(op):
-            raise NotModelledError(f"`{op.name}` of the kernel")
+            raise NotModelledError(f"`{op.name}` in the kernel")
         pointer = self._get(op.address)
         shape = (self._count, *shape_of(op.address.type))
         active = spread(self._active, shape)

@@ -154,7 +154,7 @@ class Recorder:
         elements = as_expr(whole.nbytes() // value.dtype.itemsize)
         storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
         if storage.dtype != value.dtype:
-            raise NotModelledError("tensors of two types in one memory")
+            raise NotModelledError("tensors of two dtypes in one storage")
         return FakeTensor(storage, value.shape, value.stride(), value.storage_offset())
 
 
@@ -232,7 +232,7 @@ def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
         return ("i32" if narrow else "i64"), expr
     if isinstance(value, float):  # a `SymbolicFloat` is also a float
         return "fp32", None
-    raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
+    raise NotModelledError(f"the argument `{parameter.name}` of type {type(value).__name__}")
 
 
 def _within(annotated: str, expr: Expr, name: str) -> Expr:
@@ -241,7 +241,9 @@ def _within(annotated: str, expr: Expr, name: str) -> Expr:
     if annotated[0] in "iu" and width.isdigit():
         half = 1 << (int(width) - 1)
         if not (ask(as_expr(half - 1) - expr, "ge") and ask(expr + half, "ge")):
-            raise NotModelledError(f"the argument `{name}`, which does not fit its type")
+            raise NotModelledError(
+                f"the argument `{name}`, whose value is outside the range of its type"
+            )
     return expr
 
 

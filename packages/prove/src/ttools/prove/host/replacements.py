@@ -163,8 +163,8 @@ def replaced_functions(
             config = self.configs[0]
             if len(self.configs) > 1:
                 assumptions.append(
-                    f"of {len(self.configs)} configurations of `{self.base_fn.__name__}` the "
-                    f"first is checked: {config}"
+                    f"only the first of the {len(self.configs)} configurations of "
+                    f"`{self.base_fn.__name__}` is checked: {config}"
                 )
             self.fn.run(*args, **{**kwargs, **config.all_kwargs()}, _config=dict(config.kwargs))
 

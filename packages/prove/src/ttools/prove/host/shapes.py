@@ -46,7 +46,7 @@ def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
     if not left:
         return list(strides)
     if not all(a >= b for a, b in itertools.pairwise(apart)):
-        raise NotModelledError("a new tensor like one with gaps whose axes are in another order")
+        raise NotModelledError("a new tensor like one that has gaps and permuted axes")
     return contiguous_strides(shape)
 
 

@@ -449,7 +449,9 @@ class Ratio(SymbolicFloat):
         path = current_path()
         below = path.ask(as_expr(_EXACT_FLOATS) - self._p, "ge")
         if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
-            raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
+            raise NotModelledError(
+                "a float quotient of integers that a float may not represent exactly"
+            )
         return symbolic_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
 
     def __ceil__(self) -> Any:

@@ -174,10 +174,10 @@ class FakeTensor:
         raise NotModelledError("the address of a tensor (data_ptr)")
 
     def __bool__(self) -> bool:
-        raise NotModelledError("what a tensor holds decides in host code")
+        raise NotModelledError("host code that depends on the contents of a tensor")
 
     def item(self) -> Any:
-        raise NotModelledError("what a tensor holds decides in host code (item)")
+        raise NotModelledError("host code that reads the contents of a tensor")
 
     tolist = numpy = __int__ = __float__ = __index__ = item
 
@@ -194,10 +194,10 @@ class FakeTensor:
     def view(self, *shape: Any) -> FakeTensor:
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             if shape[0].itemsize != self.dtype.itemsize:
-                raise NotModelledError("a view as a type of another size")
+                raise NotModelledError("a view with a dtype of another size")
             storage = self.storage
             if storage.dtype != shape[0]:
-                raise NotModelledError("a view as another type")
+                raise NotModelledError("a view with another dtype")
             return self
         extents = self._resolved(flat(shape))
         if tuple(map(expr_of, extents)) == tuple(map(expr_of, self._shape)):
@@ -655,7 +655,7 @@ class FakeTensor:
         aliases |= {"double": torch.float64}
         if name in aliases:
             return lambda: self.to(aliases[name])
-        raise NotModelledError(f"`Tensor.{name}` of host code")
+        raise NotModelledError(f"`Tensor.{name}` in host code")
 
     @classmethod
     def __torch_function__(
@@ -695,13 +695,13 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return getattr(args[0], method)(*args[1:], **kwargs)
     if name in OPERATORS and args and type(args[0]) is FakeTensor:
         return OPERATORS[name](*args, **kwargs)
-    raise NotModelledError(f"`torch.{name}` of host code")
+    raise NotModelledError(f"`torch.{name}` in host code")
 
 
 def _custom(operator: str) -> Callable[..., Any]:
     """Return the Python function of a custom operator."""
     if operator not in OPDEFS:
-        raise NotModelledError(f"the operator `{operator}` of host code")
+        raise NotModelledError(f"the operator `{operator}` in host code")
     return OPDEFS[operator]._init_fn  # type: ignore[no-any-return]
 
 
@@ -713,7 +713,9 @@ def written_to(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any
         result = make_one(*args, **{"dtype": out.dtype, **kwargs})
     same_shape = [*map(expr_of, result.shape)] == [*map(expr_of, out.shape)]
     if type(result) is not FakeTensor or result.dtype != out.dtype or not same_shape:
-        raise NotModelledError("`out=` of another shape or type than the result")
+        raise NotModelledError(
+            "`out=` with a tensor whose shape or dtype differs from the result's"
+        )
     storage = result.storage
     return out._filled(storage.content, storage.value, storage.random)
 
@@ -818,7 +820,7 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
         if 0 in (tensor.dim(), tensors[0].dim()) and tensor.dtype != dtype:
-            raise NotModelledError("the type of a result with a tensor of no dimensions")
+            raise NotModelledError("the dtype of a result computed from a zero-dimensional tensor")
         dtype = torch.promote_types(dtype, tensor.dtype)
     if any(isinstance(a, float) for a in args):
         dtype = _as_float(dtype)
@@ -826,7 +828,7 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
         if tensor.dim() > 1:
             in_order = like_strides(tensor.shape, tensor.stride())
             if list(map(expr_of, in_order)) != list(map(expr_of, contiguous_strides(tensor.shape))):
-                raise NotModelledError("an operator on a tensor whose axes are in another order")
+                raise NotModelledError("an operator on a tensor with permuted axes")
     return broadcast([t.shape for t in tensors]), dtype
 
 

@@ -45,7 +45,7 @@ def at_ends(
             else argument
             for name, argument in zip(launch.names, launch.arguments, strict=True)
         )
-        words = ", ".join(f"`{name}` holds {text}" for name, (_, text) in chosen.items())
+        words = ", ".join(f"`{name}` contains {text}" for name, (_, text) in chosen.items())
         yield replace(launch, arguments=arguments), words
 
 

@@ -24,7 +24,9 @@ from ttools.prove.symbolic.tables import is_loose, order_facts
 from ttools.prove.symbolic.values import Case, Fact, Need, alternatives, discharged
 
 #: Phrase for an access whose address or mask depends on unknown contents of tensors.
-DATA_DECIDE = "numbers loaded from a tensor decide what is accessed; --assume states their range"
+DATA_DECIDE = (
+    "numbers loaded from a tensor determine what is accessed; state their range with --assume"
+)
 
 Key: TypeAlias = "tuple[str, str, str]"
 
@@ -164,7 +166,7 @@ class _Conditions:
                     "cannot be launched"
                 )
                 op = axis_operation(self._module, axis)
-                phrase = "the grid may have more programs than a GPU launches"
+                phrase = "the grid may have more programs than a GPU can launch"
                 yield self._problem(REFUSED, op, reason, phrase, askable=False)
 
     def _access(
@@ -177,12 +179,12 @@ class _Conditions:
         if missing:
             return self._unless_never(usable, *map(self._missing, missing)), None
         if case.base is None or case.base < 0:
-            reason = "the address is not known to derive from one argument"
+            reason = "the address is not known to be derived from one argument"
             problem = self._problem("model", access.op, reason, reason, askable=False)
             return self._unless_never(usable, problem), None
         memory = self._launch.arguments[case.base]
         if not isinstance(memory, Memory):
-            reason = "an address outside of all tensors"
+            reason = "the address is not derived from a tensor"
             problem = self._problem("model", access.op, reason, reason, askable=False)
             return self._unless_never(usable, problem), None
         at = memory.offset + case.value
@@ -197,15 +199,16 @@ class _Conditions:
                 self._problem(
                     f"oob_{access.kind}",
                     access.op,
-                    f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
-                    f"it is not shown that all accesses stay inside `{name}`",
+                    f"element {case.value} of `{name}` is not shown to be one of its "
+                    f"{memory.elements} elements",
+                    f"not all accesses are shown to stay inside `{name}`",
                     is_loose=loose,
                 )
             )
         elif not self._in_view(memory, case.value, usable):
             name = self._launch.names[case.base]
             reason = f"element {case.value} is not shown to be in the view `{name}`"
-            phrase = f"it is not shown that all accesses stay in the elements passed as `{name}`"
+            phrase = f"not all accesses are shown to stay in the elements passed as `{name}`"
             problems.append(self._problem("view_oob", access.op, reason, phrase, is_loose=loose))
         left = self._unless_never(usable, *problems)
         if problems and not left:
@@ -222,7 +225,9 @@ class _Conditions:
     def _missing(self, need: Need) -> Problem:
         reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
         is_loose = any(symbol.kind == "data" for symbol in need.expr.base_symbols())
-        phrase = DATA_DECIDE if is_loose else "it is not shown that no integer overflows"
+        phrase = (
+            DATA_DECIDE if is_loose else "an integer is not shown to stay in the range of its type"
+        )
         is_overflow = need.kind == "wrap" and need.high < 2**62
         return self._problem("int_overflow" if is_overflow else "model", need.op, reason, phrase)
 
@@ -310,7 +315,9 @@ class _Conditions:
 
     def _conflict(self, conflict: Conflict) -> Problem:
         one, other = conflict.first.access, conflict.second.access
-        reason = f"two programs are not shown to touch different elements ({other.kind} there)"
+        reason = (
+            f"two programs are not shown to access different elements (other access: {other.kind})"
+        )
         if conflict.in_program:
             reason = "the lanes of this store are not shown to write different elements"
         loose = any(is_loose(self._space, i.at, i.facts) for i in (conflict.first, conflict.second))

@@ -145,7 +145,7 @@ class Evaluator(ControlFlow):
     def _function(self, block: Block) -> None:
         last = self._block(block)
         if not self.follow(last):
-            raise NotModelledError(f"`{last.name}` of the kernel")
+            raise NotModelledError(f"`{last.name}` in the kernel")
 
     def enter_either(self, last: Operation) -> None:
         """Evaluate both blocks of a conditional branch."""
@@ -421,7 +421,7 @@ class Evaluator(ControlFlow):
 
     def _access(self, op: Operation) -> None:
         if not is_modelled(op):
-            raise NotModelledError(f"`{op.name}` of the kernel")
+            raise NotModelledError(f"`{op.name}` in the kernel")
         pointer = self._state.number(op.address)
         mask = None if op.mask is None else self._state.logic(op.mask)
         kind = access_kind(op)

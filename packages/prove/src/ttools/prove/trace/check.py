@@ -65,17 +65,17 @@ def check_launches(
             )
     total = Result({}, assumptions=list(trace.remarks))
     for reason in trace.left_out:
-        total.abstained.append(Unproved(f"not looked at: {reason}"))
+        total.abstained.append(Unproved(f"not analysed: {reason}"))
     for number, template in enumerate(templates_of(trace, ranges, memory)):
         if number >= _MOST:
-            reason = f"more than {_MOST} launches that differ"
+            reason = f"more than {_MOST} different launches"
             total.abstained.append(Unproved(reason, kernel=template.launch.kernel))
             break
         promised = {n: p for n, p in assume.items() if has_table(template.launch, n)}
         _add(total, check_launch(template, ranges, seconds, promised)[1])
     for name in ranges:
         if name not in total.checked:
-            total.abstained.append(Unproved(f"no launch has a size of the name `{name}`"))
+            total.abstained.append(Unproved(f"no launch has a size named `{name}`"))
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 
@@ -168,15 +168,15 @@ def _check(
 ) -> Result:
     kernel, line = template.launch.kernel, template.launch.line
     if not template.sizes:
-        reason = "no number of this launch is seen to follow from what its tensors measure"
+        reason = "no number in this launch could be derived from the shapes of its tensors"
         return Result({}, abstained=[Unproved(reason, kernel=kernel)])
     _check_kept(template, promised)
     ends = template.ends(ranges)
     result = Analysis(template.run, ends, seconds, promised, within=template.within).analyse()
     result.scope, result.memory = template.scope(ranges), template.memory
     if not (result.launches or result.abstained):
-        reason = f"no launch was seen for {result.scope}"
-        result.abstained.append(Unproved(reason, kernel=kernel, phrase="no launch fits"))
+        reason = f"no launch is possible for {result.scope}"
+        result.abstained.append(Unproved(reason, kernel=kernel, phrase="no launch is possible"))
     result.abstained = [_located(unproved, template.launch) for unproved in result.abstained]
     result.defects = [replace(d, launch=replace(d.launch, line=line)) for d in result.defects]
     result.launches = [replace(checked, line=line) for checked in result.launches]

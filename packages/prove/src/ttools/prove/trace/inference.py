@@ -179,12 +179,12 @@ def _template(
 ) -> Template:
     stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes and memory is not None:
-        stated.append(f"the tensors of a launch fit {memory_text(memory)} of memory")
+        stated.append(f"the tensors of a launch fit in {memory_text(memory)} of memory")
     for axis, formula in enumerate(grid):
         if formula.names:
             stated.append(
-                f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
-                f"beyond {LARGE_SIZE:,}"
+                f"at sizes beyond {LARGE_SIZE:,}, grid[{axis}] is at most "
+                f"{grid_limits()[axis]:,}, because larger grids cannot be launched"
             )
     sources = {
         n: source
@@ -401,11 +401,11 @@ def _stated(
     ]
     stated = []
     if free:
-        stated.append(f"of `{kernel}`: {', '.join(free)}")
+        stated.append(f"for `{kernel}`: {', '.join(free)}")
     if traced:
-        stated.append(f"of `{kernel}`, as the script computes: {', '.join(traced)}")
+        stated.append(f"for `{kernel}`, as computed by the script: {', '.join(traced)}")
     if fixed:
-        stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
+        stated.append(f"for `{kernel}`, at all sizes: {', '.join(fixed)}")
     lost = [
         n for n in scalars if n not in launch.provenances and launch.arguments[n] in launch.taken
     ]
@@ -415,8 +415,8 @@ def _stated(
         if source is None and e in launch.taken
     ]
     if lost:
-        plain = "guessed, as `int` or `len` gave plain integers"
-        stated.append(f"of `{kernel}`, {plain}: {', '.join(lost)}")
+        plain = "guessed, because `int` or `len` returned plain integers"
+        stated.append(f"for `{kernel}`, {plain}: {', '.join(lost)}")
     return stated
 
 

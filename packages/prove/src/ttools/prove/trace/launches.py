@@ -145,7 +145,7 @@ class ScriptTrace:
             return
         name = function.__name__
         if len(self._recorded) >= _MOST:
-            self._leave_out(f"`{name}`: more than {_MOST} launches that differ")
+            self._leave_out(f"`{name}`: more than {_MOST} different launches")
             return
         try:
             launch = _traced(function, args, kwargs, self._running, self.tracking)
@@ -235,7 +235,7 @@ def _argument(
             tracking.extents(value) if tracking is not None else (),
         )
     if hasattr(value, "data_ptr") or isinstance(value, (tuple, list)):
-        raise ValueError(f"the argument `{name}` is of type {type(value).__name__}")
+        raise ValueError(f"the argument `{name}` is of the unsupported type {type(value).__name__}")
     return value
 
 

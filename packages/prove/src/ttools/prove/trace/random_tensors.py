@@ -94,7 +94,7 @@ class RandomTensors:
                     return torch.full((elements,), (low, high)[end], dtype=kind, device="cpu")
         distinct = "distinct" in words
         if high < low or (distinct and elements > high - low + 1):
-            raise NoSuchNumbersError(f"nothing that `{name}` may hold is as promised at {sizes}")
+            raise NoSuchNumbersError(f"no contents of `{name}` satisfy the assumption at {sizes}")
         if distinct:
             drawn = torch.randperm(high - low + 1, generator=numbers, device="cpu")[:elements] + low
         else:

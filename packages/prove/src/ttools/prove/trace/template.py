@@ -128,7 +128,7 @@ class Template:
             for name, (low, high) in ends.items()
             if name in ranges or high == MOST_WITHOUT_MEMORY
         }
-        text = f"all sizes whose tensors fit {memory_text(self.memory)}"
+        text = f"all sizes whose tensors fit in {memory_text(self.memory)}"
         return f"{text} ({ranges_text(stated)})" if stated else text
 
     def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
@@ -141,7 +141,7 @@ class Template:
     def with_computed(self) -> Template:
         """Return the template with constants that are computed for each size, as by the script."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
-        stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
+        stated = f"for `{self.launch.kernel}`, as computed by the script: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
     def run(self, **sizes: Any) -> None:

@@ -27,7 +27,7 @@ class Overflow(Check):
             severity="error",
             meaning="A narrow integer, signed or unsigned, wraps in an address computation, either "
             "in a single operation or inside a reduction or scan.",
-            help="widen one of the operands before, for example with `.to(tl.int64)`",
+            help="widen one of the operands first, for example with `.to(tl.int64)`",
         )
     }
 

@@ -91,7 +91,7 @@ class AllSizesTried:
             The failures of the first case that fails, with their sizes.
         """
         worker: Worker | None = None
-        why = why or ("" if self._ranges else "`inputs` takes no sizes")
+        why = why or ("" if self._ranges else "`inputs` does not take sizes")
         try:
             for case in cases:
                 left = self._until - time.monotonic()
@@ -163,6 +163,6 @@ class AllSizesTried:
 def _detail(finding: dict[str, Any], sentences: list[str]) -> str:
     """Describe an error and the sizes for which the kernel is correct."""
     text = finding["message"]
-    beginning = f"`{finding['kernel']}` is right for "
+    beginning = f"`{finding['kernel']}` is correct for "
     up_to = (sentence.partition(";")[0] for sentence in sentences if sentence.startswith(beginning))
     return "; ".join([text, *up_to])
