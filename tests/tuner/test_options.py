@@ -56,7 +56,9 @@ def test_explicit_options_take_precedence(requested: Any, space: int, most: int)
 def test_an_exhaustive_search_tries_all_but_contradicts_quick() -> None:
     for effort in ("default", "full"):
         assert TuneOptions(search="exhaustive", effort=effort).budget(100_000) == 100_000
-    with pytest.raises(UsageError, match=r"effort quick tries 16 .* and search exhaustive all"):
+    with pytest.raises(
+        UsageError, match=r"effort quick tries 16 .* but search exhaustive tries all"
+    ):
         TuneOptions(search="exhaustive", effort="quick")
     assert TuneOptions(search="exhaustive", effort="quick", trials=3).budget(9) == 3
     with pytest.raises(UsageError, match="effort=slow: must be one of quick, default, full"):
@@ -77,12 +79,15 @@ def test_an_exhaustive_search_tries_all_but_contradicts_quick() -> None:
         (
             TuneOptions(effort="full", trials=9, within=2.0),
             54,
-            "54 configurations, search guided, at most 9 of them, until within 2%",
+            (
+                "54 configurations, search guided, at most 9 of them, until the best is within 2% "
+                "of the optimum"
+            ),
         ),
         (
             TuneOptions(search="exhaustive", seconds=5.0),
             54,
-            "54 configurations, search exhaustive, none begun after 5 s",
+            "54 configurations, search exhaustive, no new ones after 5 s",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() ->
         launch(kernel_of(config(16, wrong=True), config(32), config(64)))
     (result,) = run.results
     assert [trial.status for trial in result.trials.values()] == ["ok", "wrong", "wrong"]
-    assert "differs from the reference" in result.notes[0]
+    assert "differ from those of the reference" in result.notes[0]
 
 
 def test_nan_outputs_are_reported() -> None:
@@ -181,7 +181,7 @@ def test_a_full_store_does_not_fail_the_run(tmp_path: Path) -> None:
     assert len(result.trials) == 32
     assert result.winner is not None
     (note,) = run.notes
-    assert "full; what it held before is still there" in note
+    assert "full; its earlier contents are unchanged" in note
     kept = TuningStore(path).entries()
     assert len(kept) <= 1
     assert sum(len(sample.trials) for sample in kept) < 32

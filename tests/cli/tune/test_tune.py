@@ -296,7 +296,7 @@ def stored(folder: Path) -> bool:
         ),
         (["tune", "--gpus", "first", "-c", "pass"], "must be numbers of GPUs, as in 0,1"),
         (["tune", "--ray", "local@none", "-c", "pass"], "must be ADDRESS, or ADDRESS@N"),
-        (["tune", "--on", "gpu", "-c", "pass"], "there is no GPU that could time"),
+        (["tune", "--on", "gpu", "-c", "pass"], "there is no GPU here that torch can use"),
         (["tune", "show"], "`ttools tune show` takes one store"),
         (["tune", "show", "none.sqlite"], "there is no store `none.sqlite`"),
         (["tune", "show", "junk"], "`junk` cannot be used as a store: file is not a database"),
@@ -305,9 +305,9 @@ def stored(folder: Path) -> bool:
         (["tune", "--format", "csv", "-c", "pass"], "--format csv is available only with `ttools"),
         (["tune", "--locked", "-c", "pass"], "--locked needs the lock file: --lock FILE"),
         (["tune", "--locked", "--lock", "no", "-c", "pass"], "cannot read the lock file `no`"),
-        (["tune", "--lock", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
-        (["tune", "--lock", "/dev/zero", "-c", "pass"], "`/dev/zero` is no regular file"),
-        (["tune", "--store", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
+        (["tune", "--lock", "/dev/full", "-c", "pass"], "`/dev/full` is not a regular file"),
+        (["tune", "--lock", "/dev/zero", "-c", "pass"], "`/dev/zero` is not a regular file"),
+        (["tune", "--store", "/dev/full", "-c", "pass"], "`/dev/full` is not a regular file"),
     ],
 )
 def test_usage_errors(

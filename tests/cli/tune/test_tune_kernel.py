@@ -187,15 +187,15 @@ def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path)
     file.write_text(FUNCTION + '\nTUNE = [{"K": 3}]\n')
     result = ttools(*words)
     assert result.returncode == 2
-    assert "TUNE names `K`, which inputs() does not take" in result.stderr
+    assert "TUNE names `K`, which is not a parameter of inputs()" in result.stderr
 
 
 def test_contradictory_levels_and_searches(called_ttools: Run) -> None:
     result = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
     assert result.returncode == 2
     assert result.stderr == (
-        "error: effort quick tries 16 configurations, and search exhaustive all of them: omit one "
-        "of the two options, or set the number with trials\n"
+        "error: effort quick tries 16 configurations, but search exhaustive tries all of them: "
+        "omit one of the two options, or set the number of configurations with trials\n"
     )
     result = called_ttools("tune", "--effort", "fast", "-c", "pass")
     assert result.returncode == 2

@@ -57,7 +57,7 @@ def test_a_function_may_state_that_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("nothing", "names no function"),
+        ("nothing", "does not name a function"),
         ("no_such_module_here:f", "ModuleNotFoundError"),
         ("math:no_such", "`math` has no function `no_such`"),
         ("none.py:f", "there is no file `none.py`"),
@@ -69,7 +69,7 @@ def test_missing_functions(text: str, sentence: str) -> None:
 
 
 def test_invalid_names_are_refused_before_anything_runs() -> None:
-    with pytest.raises(UsageError, match="names no function: give MODULE:FUNCTION"):
+    with pytest.raises(UsageError, match="does not name a function; use MODULE:FUNCTION"):
         TuneOptions(checks=Checks(reference="nothing"))
 
 
@@ -78,5 +78,5 @@ def test_functions_that_fail_or_return_something_else() -> None:
         expected_outputs("m:f", lambda: 3, {})  # type: ignore[arg-type, return-value]
     with pytest.raises(UsageError, match="fails: ZeroDivisionError"):
         expected_outputs("m:f", lambda: 1 / 0, {})  # type: ignore[arg-type, return-value]
-    with pytest.raises(UsageError, match="returned `y`, which the kernel does not take"):
+    with pytest.raises(UsageError, match="returned `y`, which is not an argument"):
         expected_outputs("m:f", lambda: {"y": 1}, {"x": 1})

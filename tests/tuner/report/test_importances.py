@@ -77,5 +77,6 @@ def test_no_importances_for_noise_few_trials_or_one_parameter() -> None:
 def test_a_sentence() -> None:
     result = Importances(explained=0.934, shares={"BLOCK": 0.75, "num_warps": 0.25})
     assert str(result) == (
-        "BLOCK 75%, num_warps 25%; the model explains 93% of the variation of other times"
+        "BLOCK 75%, num_warps 25%; the model explains 93% of the variation in times that it "
+        "was not fitted to"
     )

@@ -131,7 +131,7 @@ def test_the_module_is_python_and_runs(tmp_path: Path) -> None:
     exec(compile(text, "rules.py", "exec"), scope)
     assert scope["choose_for_add_kernel"]({"n": 100}) == {"BLOCK": 64, "num_warps": 4}
     assert scope["choose_for_add_kernel"]({"n": 10**7})["BLOCK"] == 1024
-    assert "For shapes that were left out: 12.2% on average, 100.0% at worst." in text
+    assert "For shapes left out of the fit: 12.2% on average, 100.0% at worst." in text
     assert "    Measured: n from 100 to 5,000,000.\n" in text
     launch(scope["add_kernel_heuristics"](add_kernel))
 
@@ -182,15 +182,15 @@ SPLIT = {"feature": {"kind": "number", "names": ["n"], "value": None}, "at_most"
     ("changes", "sentence"),
     [
         ({"tunings": "3"}, r"Expected `int`, got `str` - at `\$.rules\[0\].tunings`"),
-        ({"tree": {"config": 2}}, r"no configuration 2 among 2 - at `\$.rules\[0\]`"),
+        ({"tree": {"config": 2}}, r"there is no configuration 2; there are 2 - at `\$.rules\[0\]`"),
         ({"tree": {"config": "0"}}, r"`\$.config` - at `\$.rules\[0\].tree`"),
         ({"tree": {**SPLIT, "yes": {"config": 0}}}, r"missing required field `no`"),
         ({"tree": 3}, r"Expected `object`, got `int`"),
         ({"ranges": {"n": [1]}}, r"`array` of length 2, got 1 - at `\$.rules\[0\].ranges"),
         ({"regret": {"mean": math.nan}}, r"`\$.rules\[0\].regret.mean`"),
         ({"tree": question(kind="what")}, r"Invalid enum value 'what'"),
-        ({"tree": question(names=[])}, r"a feature of kind number names no argument"),
-        ({"tree": question(kind="waves", value=[0])}, r"waves needs a side for each name"),
+        ({"tree": question(names=[])}, r"a feature of kind number does not name an argument"),
+        ({"tree": question(kind="waves", value=[0])}, r"waves needs a tile size for each name"),
     ],
 )
 def test_damaged_rules_are_reported_with_their_place(

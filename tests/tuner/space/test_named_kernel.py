@@ -61,11 +61,19 @@ def test_an_autotuner_of_the_kernel_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("space", "names", "sentence"),
     [
-        ({"BLOCK": 1}, ("x_ptr", "n"), "`plain_kernel` needs PART: in the space or from inputs"),
-        ({"BLOCK": 1, "PART": 1}, ("n",), "`plain_kernel` needs x_ptr"),
-        ({"BLOCC": 1}, ("x_ptr", "n"), "`plain_kernel` has no parameter `BLOCC`: x_ptr, n, BLOCK"),
+        (
+            {"BLOCK": 1},
+            ("x_ptr", "n"),
+            "`plain_kernel` needs values for PART, in the space or from inputs",
+        ),
+        ({"BLOCK": 1, "PART": 1}, ("n",), "`plain_kernel` needs values for x_ptr"),
+        (
+            {"BLOCC": 1},
+            ("x_ptr", "n"),
+            "`plain_kernel` has no parameter `BLOCC`; available: x_ptr, n, BLOCK",
+        ),
         ({"BLOCK": 1, "PART": 1}, ("x_ptr", "n", "m"), "has no parameter `m`"),
-        ({"BLOCK": 1, "PART": 1}, ("x_ptr", "n", "PART"), "`PART` is in the space and among"),
+        ({"BLOCK": 1, "PART": 1}, ("x_ptr", "n", "PART"), "`PART` is both in the space and among"),
     ],
 )
 def test_parameters_that_are_missing_or_unknown(

@@ -80,10 +80,10 @@ def test_expressions_agree_with_python(text: str, a: int, b: int) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a +", "is no expression"),
-        ("c < 1", "uses `c`, which is no parameter; there are a, b"),
+        ("a +", "is not an expression"),
+        ("c < 1", "uses `c`, which is not a parameter; available: a, b"),
         ("__import__('os')", "uses `__import__"),
-        ("a.real", "uses `a.real`; there are"),
+        ("a.real", "uses `a.real`, which is not supported"),
         ("a[0]", "uses `a\\[0\\]`"),
         ("a / b", "uses `a / b`"),
         ("(lambda: 1)()", "uses `\\(lambda: 1\\)\\(\\)`"),
@@ -98,17 +98,17 @@ def test_other_expressions_are_refused(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ({}, r"the space is empty: \[parameters\] names none"),
+        ({}, r"the table \[parameters\] is missing or empty"),
         ({"parameters": {"A": []}}, "the space is empty: `A` has no values"),
         ({"parameters": {"A": {"range": [8, 4]}}}, "`A` has no values from 8 to 4"),
-        ({"parameters": {"A": {"powers_of_two": [12, 64]}}}, "12 is no power of two"),
+        ({"parameters": {"A": {"powers_of_two": [12, 64]}}}, "12 is not a power of two"),
         ({"parameters": {"A": {"range": [1, 9, 0]}}}, "the step must be positive"),
         ({"parameters": {"A": {"range": [1]}}}, r"takes \[first, last\] or \[first, last, step\]"),
         ({"parameters": {"A": 5}}, "`A`: give a list of values"),
-        ({"parameter": {"A": [5]}}, r"there is no table \[parameter\]"),
+        ({"parameter": {"A": [5]}}, r"`parameter` is not a table of a space"),
         (
             {"parameters": {"A": [1]}, "derived": {"A": "2"}},
-            r"in \[parameters\] and in \[derived\]",
+            r"in both \[parameters\] and \[derived\]",
         ),
         ({"parameters": {"A": [1]}, "derived": {"B": 2}}, "must be an expression in quotes"),
         (
@@ -121,7 +121,7 @@ def test_other_expressions_are_refused(text: str, sentence: str) -> None:
         ),
         (
             {"parameters": {"A": [1, 2]}, "conditions": {"one": "A == 1", "two": "A == 2"}},
-            r"each fails some condition \(`one` 1, `two` 1\)",
+            r"violates a condition \(violations: `one` 1, `two` 1\)",
         ),
         (
             {"parameters": {n: {"range": [1, 1000]} for n in "AB"} | {"C": [1, 2]}},
@@ -139,7 +139,7 @@ def test_files_are_named(tmp_path: Path) -> None:
         load_space(tmp_path / "none.toml")
     path = tmp_path / "space.toml"
     path.write_text("[parameters\n")
-    with pytest.raises(UsageError, match="is no TOML"):
+    with pytest.raises(UsageError, match="is not valid TOML"):
         load_space(path)
     path.write_text("[parameters]\n")
     with pytest.raises(UsageError, match=r"space\.toml: the space is empty"):

@@ -75,7 +75,7 @@ def test_the_winner_is_listed_first_with_its_final_time() -> None:
 def test_equal_configurations_are_marked() -> None:
     equal = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
     assert reason(equal) == (
-        "tied with 1 other within the measurement's uncertainty; chosen for fewest resources"
+        "tied with 1 other within the measurement's uncertainty; chosen for the fewest resources"
     )
     assert [is_tied(equal, config) for config in equal.trials] == [False, True]
     assert [config.values["BLOCK"] for config in ranked(equal)] == [1, 2]

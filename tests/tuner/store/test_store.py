@@ -94,7 +94,7 @@ def test_programs_with_complete_tunings_are_recorded(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (b"not a database, but long enough to be looked at" * 30, "file is not a database"),
-        (None, "no store of tunings"),
+        (None, "not a store of tunings"),
     ],
 )
 def test_other_files_are_refused_and_not_changed(
@@ -176,21 +176,23 @@ def test_missing_columns(tmp_path: Path, table: str) -> None:
         path.write_bytes(sound)
         with closing(sqlite3.connect(path)) as base:
             base.execute(damage)
-        with pytest.raises(UsageError, match=f"`{table}` has no column `{name}`; nothing"):
+        with pytest.raises(
+            UsageError, match=f"`{table}` has no column `{name}`; the file is unchanged"
+        ):
             TuningStore(path)
 
 
 def test_a_store_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # For this statement, SQLite raises the same error as for a full disk.
     monkeypatch.setattr("ttools.tuner.store.store._TABLES", "CREATE no such thing")
-    with pytest.raises(UsageError, match=r"cannot make the store `.*`: .*; make room"):
+    with pytest.raises(UsageError, match=r"cannot create the store `.*`: .*; free space"):
         TuningStore(tmp_path / "store.sqlite")
 
 
 def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.touch()
-    with pytest.raises(UsageError, match="is empty; it is no store"):
+    with pytest.raises(UsageError, match="is empty, so it is not a store"):
         TuningStore(path, create=False)
     assert path.read_bytes() == b""
 
@@ -198,8 +200,8 @@ def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        (7, r"newer ttools \(schema 7, this one knows 5\)"),
-        (3, r"cannot be used as a store: its schema is 3; .* move it away"),
+        (7, r"newer ttools \(schema 7, this one supports 5\)"),
+        (3, r"cannot be used as a store: its schema 3 is not supported; .* move it away"),
     ],
 )
 def test_a_store_of_another_schema_is_refused_and_not_changed(
@@ -224,7 +226,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     store._base.execute(
         f"PRAGMA max_page_count = {store._base.execute('PRAGMA page_count').fetchone()[0]}"
     )
-    with pytest.raises(StoreError, match="full; what it held before is still there"):
+    with pytest.raises(StoreError, match="full; its earlier contents are unchanged"):
         fill(store)
     store.close()
     assert TuningStore(path).entry(problem()).trials[0] == trial(64, 1.0)

@@ -127,7 +127,7 @@ def test_a_launch_that_a_worker_cannot_open_is_sent_completely(
 
         def open(self, expected: Any) -> None:
             if self.shares:
-                raise CannotSendError("a worker cannot make the launch") from reason
+                raise CannotSendError("a worker process cannot recreate the launch") from reason
 
         def close(self) -> None:
             pass

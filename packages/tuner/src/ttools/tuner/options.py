@@ -111,8 +111,12 @@ class TuneOptions:
         if self.by_effort:
             return f"{space:,} configurations, effort {self.effort}: {some or 'all of them'}"
         limits = [some] if some else []
-        limits += [] if self.seconds is None else [f"none begun after {self.seconds:g} s"]
-        limits += [] if self.within is None else [f"until within {self.within:g}%"]
+        limits += [] if self.seconds is None else [f"no new ones after {self.seconds:g} s"]
+        limits += (
+            []
+            if self.within is None
+            else [f"until the best is within {self.within:g}% of the optimum"]
+        )
         return ", ".join([f"{space:,} configurations, search {self.search}", *limits])
 
     def __post_init__(self) -> None:
@@ -121,8 +125,8 @@ class TuneOptions:
             raise UsageError(f"effort={self.effort}: must be one of {', '.join(EFFORTS)}")
         if self.effort == "quick" and self.search != DEFAULT_SEARCH and self.trials is None:
             raise UsageError(
-                f"effort quick tries {QUICK} configurations, and search {self.search} all of them: "
-                "omit one of the two options, or set the number with trials"
+                f"effort quick tries {QUICK} configurations, but search {self.search} tries all of "
+                "them: omit one of the two options, or set the number of configurations with trials"
             )
         if self.checks.reference:
             split_reference(self.checks.reference)

@@ -299,8 +299,8 @@ class TuningRun(Result):
         wanted = config_key(values)
         if wanted not in {candidate.key for candidate in space}:
             raise UsageError(
-                f"{problem.kernel}: the lock file's winner {config_text(values)} is not among its "
-                "configurations any more; tune without --locked first"
+                f"{problem.kernel}: the lock file's winner {config_text(values)} is no longer "
+                "among its configurations; tune without --locked first"
             )
         return wanted
 
@@ -313,9 +313,9 @@ class TuningRun(Result):
         stored = None if self._store is None or self._options.fresh else self._store.entry(problem)
         if stored is None or stored.winner not in {candidate.key for candidate in space}:
             raise UsageError(
-                f"{problem}: a launch that is captured in a CUDA graph cannot be tuned, as nothing "
-                "runs before the graph is replayed; launch the kernel for this key once before "
-                "the capture begins, as triton.autotune needs it too"
+                f"{problem}: a launch that is captured in a CUDA graph cannot be tuned, because "
+                "nothing runs until the graph is replayed; launch the kernel with this key once "
+                "before the capture begins, as triton.autotune also requires"
             )
         assert stored.winner is not None
         return stored.winner
@@ -355,7 +355,7 @@ class TuningRun(Result):
             bench.close()
             bench.restore()
             if bench.uncounted and not any(t.cost for t in result.trials.values()):
-                result.notes.append(f"nothing can be predicted: {bench.uncounted}")
+                result.notes.append(f"no times can be predicted: {bench.uncounted}")
             if result.trials:
                 self._decide(result)
         if result.winner is None and bench.first_error is not None:
@@ -419,7 +419,8 @@ class TuningRun(Result):
                 if isinstance(error, CannotTuneError):
                     raise
                 result.notes.append(
-                    f"{error}; its configurations run in this process, which one of them may end"
+                    f"{error}; its configurations run in this process, so a crash of one of them "
+                    "ends the script"
                 )
         return self._measuring.bench(launch, self.clock)
 
@@ -542,8 +543,8 @@ def _is_on_gpu(on: Literal["auto", "cpu", "gpu"] | None, device: str | Device | 
         raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if on == "gpu" and device is not None:
         raise UsageError(
-            "--on gpu measures times here; --gpu predicts them for a GPU that is not here"
+            "--on gpu measures times on this machine, --gpu predicts them for another GPU: omit one"
         )
     if on == "gpu" and not gpu_usable():
-        raise UsageError("there is no GPU that could time")
+        raise UsageError("there is no GPU here that torch can use for timing")
     return device is None and (on == "gpu" or (on != "cpu" and gpu_usable()))

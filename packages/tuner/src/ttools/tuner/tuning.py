@@ -336,12 +336,12 @@ class Tuning:
         doubt = next(doubts, None)
         if doubt is not None:
             self._result.notes.append(
-                f"{doubt}, whatever the configuration, so comparing them shows nothing: see "
-                "whether the launch has the inputs it should"
+                f"{doubt}, for every configuration, so comparing outputs shows nothing; check "
+                "whether the launch receives the intended inputs"
             )
         others = [t for key, t in self._result.trials.items() if key != self._result.reference]
         if len(others) > 1 and all(trial.status == "wrong" for trial in others):
             self._result.notes.append(
-                "every other configuration differs from the reference, which is the first that "
-                "ran: see whether that one is right"
+                "the outputs of every other configuration differ from those of the reference, "
+                "which is the first configuration that ran; check whether the reference is correct"
             )

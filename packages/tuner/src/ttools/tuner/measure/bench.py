@@ -222,7 +222,7 @@ class Bench:
         """Return the trial of a verified configuration with its timings added."""
         samples = self._samples(candidate)
         if math.isinf(max(samples)):
-            return replace(trial, status="failed", reason="do_bench found no time that is finite")
+            return replace(trial, status="failed", reason="do_bench did not return a finite time")
         return replace(trial, samples=tuple(samples))
 
     def _samples(self, candidate: Candidate) -> list[float]:

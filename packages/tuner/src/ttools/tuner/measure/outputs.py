@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 _UNKNOWN_WRITES = (
-    "`{}` stores through pointers that it loads from memory or that are no tensors, and {}: what "
-    "it writes cannot be put back between trials"
+    "`{}` stores through pointers that are loaded from memory or are not tensors, and {}; the "
+    "memory that it writes therefore cannot be restored between trials"
 )
 
 
@@ -52,7 +52,7 @@ def unknown_writes(kernel: str, pointees: Pointees) -> CannotTuneError:
     why = (
         f"{names} has an address that cannot be followed"
         if names
-        else "none of its arguments is a table of the addresses of tensors that are alive"
+        else "none of its arguments is a table of addresses of live tensors"
     )
     return CannotTuneError(_UNKNOWN_WRITES.format(kernel, why))
 

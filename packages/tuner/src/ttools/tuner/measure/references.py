@@ -31,7 +31,7 @@ def split_reference(text: str) -> tuple[str, str]:
     """
     module, _, name = text.rpartition(":")
     if not module or not name:
-        raise UsageError(f"`{text}` names no function: give MODULE:FUNCTION")
+        raise UsageError(f"`{text}` does not name a function; use MODULE:FUNCTION")
     return module, name
 
 
@@ -86,7 +86,9 @@ def expected_outputs(
         )
     unknown = [name for name in returned if name not in arguments and name not in (reached or {})]
     if unknown:
-        raise UsageError(f"`{text}` returned `{unknown[0]}`, which the kernel does not take")
+        raise UsageError(
+            f"`{text}` returned `{unknown[0]}`, which is not an argument of the kernel"
+        )
     return returned
 
 

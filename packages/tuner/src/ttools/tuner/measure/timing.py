@@ -35,7 +35,7 @@ class Timing:
             value = getattr(self, name)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 <= value < math.inf):
-                raise UsageError(f"{name}={value!r}: must be milliseconds")
+                raise UsageError(f"{name}={value!r}: must be a number of milliseconds, 0 or more")
         if self.do_bench is not None and not callable(self.do_bench):
             raise UsageError(f"do_bench={self.do_bench!r}: must be a function")
 
@@ -52,7 +52,9 @@ class Timing:
         except (TypeError, ValueError):
             times = []
         if not times or any(math.isnan(value) or value < 0 for value in times):
-            raise UsageError(f"do_bench returned {returned!r}; must be milliseconds")
+            raise UsageError(
+                f"do_bench returned {returned!r}; it must return times in milliseconds"
+            )
         return [value * 1e-3 for value in times]
 
 

@@ -34,7 +34,10 @@ class Importances:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return f"{parts}; the model explains {self.explained:.0%} of the variation of other times"
+        return (
+            f"{parts}; the model explains {self.explained:.0%} of the variation in times that it "
+            "was not fitted to"
+        )
 
 
 def importances(entry: TuningEntry) -> Importances | None:

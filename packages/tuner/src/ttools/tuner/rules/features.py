@@ -56,11 +56,11 @@ class Feature:
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise ValueError(f"a feature of kind {self.kind} names no argument")
+            raise ValueError(f"a feature of kind {self.kind} does not name an argument")
         if self.kind in ("waves", "fill"):
             right = len(self.sides) == len(self.names) and all(side > 0 for side in self.sides)
             if not right:
-                raise ValueError(f"a feature of kind {self.kind} needs a side for each name")
+                raise ValueError(f"a feature of kind {self.kind} needs a tile size for each name")
 
     @property
     def sides(self) -> tuple[float, ...]:

@@ -22,7 +22,7 @@ def _device():
 '''
 _MULTIPROCESSORS_OF = '''
 def _multiprocessors():
-    """The number of the GPU's multiprocessors; without a GPU, the number of the measured GPU."""
+    """The GPU's number of multiprocessors; without a GPU, that of the GPU that was measured."""
     import torch
 
     if not torch.cuda.is_available():
@@ -53,7 +53,7 @@ def module_text(rules: Sequence[KernelRules]) -> str:
     kinds = {feature.kind for feature in asked}
     on_tiles = not kinds.isdisjoint({"waves", "fill"})
     parts = [
-        '"""Configurations chosen by rules that `ttools tune rules` made of measurements."""\n',
+        '"""Configurations chosen by rules that `ttools tune rules` derived from times."""\n',
         "import math\n\nimport triton\n" if on_tiles else "import triton\n",
         _DTYPES_OF if DTYPES in used else "",
         _DEVICE_OF if DEVICE in used else "",
@@ -81,10 +81,10 @@ def _kernel(rules: KernelRules) -> str:
     configs = "\n".join(f"    {dict(values)!r}," for values in rules.configs)
     devices = "; ".join(rules.devices)
     own = rules.regret
-    held_out = "Too few to leave one out."
+    held_out = "There were too few tunings to leave one out."
     if own.held_out_mean is not None and own.held_out_worst is not None:
         held_out = (
-            f"For shapes that were left out: {own.held_out_mean:.1%} on average, "
+            f"For shapes left out of the fit: {own.held_out_mean:.1%} on average, "
             f"{own.held_out_worst:.1%} at worst."
         )
     return f'''
@@ -94,9 +94,9 @@ def _kernel(rules: KernelRules) -> str:
 
 
 def choose_for_{name}(args):
-    """Made of {counted(rules.tunings, "tuning")} on {devices}.
+    """Derived from {counted(rules.tunings, "tuning")} on {devices}.
 
-    Slower than the best one measured: {own.mean:.1%} on average, {own.worst:.1%} at worst.
+    Slower than the best configuration: {own.mean:.1%} on average, {own.worst:.1%} at worst.
     {held_out}{_ranges(rules)}
     """
 {_statements(rules.tree, f"{name.upper()}_CONFIGS", "    ")}

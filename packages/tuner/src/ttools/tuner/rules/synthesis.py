@@ -116,7 +116,9 @@ class KernelRules:
     def __post_init__(self) -> None:
         for number in _leaves(self.tree):
             if not 0 <= number < len(self.configs):
-                raise ValueError(f"no configuration {number} among {len(self.configs)}")
+                raise ValueError(
+                    f"there is no configuration {number}; there are {len(self.configs)}"
+                )
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         return self.configs[chosen(self.tree, facts)]
@@ -126,7 +128,7 @@ class KernelRules:
         held_out = ""
         if own.held_out_mean is not None and own.held_out_worst is not None:
             held_out = (
-                f"; of shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
+                f"; for shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
             )
         return (
             f"{self.kernel}: {counted(len(self.configs), 'configuration')} for "
@@ -163,7 +165,7 @@ def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
         if tuning is not None:
             by_kernel.setdefault(entry.problem.kernel, []).append(tuning)
     if not by_kernel:
-        raise UsageError("no configuration was timed, so there is nothing to make rules of")
+        raise UsageError("no configuration was timed, so no rules can be derived")
     return [_rules(kernel, tunings) for kernel, tunings in by_kernel.items()]
 
 

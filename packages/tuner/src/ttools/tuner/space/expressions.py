@@ -61,10 +61,10 @@ class Expression:
         except UsageError:
             raise
         except (SyntaxError, ValueError) as error:
-            raise UsageError(f"`{text[:_SHOWN]}` is no expression: {error}") from error
+            raise UsageError(f"`{text[:_SHOWN]}` is not an expression: {error}") from error
         except (MemoryError, RecursionError) as error:
             # Python's parser raises these errors for deeply nested expressions.
-            raise UsageError(f"`{text[:_SHOWN]}` nests too deeply") from error
+            raise UsageError(f"`{text[:_SHOWN]}` is nested too deeply") from error
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """Return the value of the expression for given parameters.
@@ -81,13 +81,13 @@ class Expression:
     def _check(self, node: ast.expr, names: Mapping[str, Any]) -> None:
         if isinstance(node, ast.Name) and node.id not in names:
             raise UsageError(
-                f"`{self.text}` uses `{node.id}`, which is no parameter; there are "
+                f"`{self.text}` uses `{node.id}`, which is not a parameter; available: "
                 f"{', '.join(names) or 'none'}"
             )
         if not _is_supported(node):
             raise UsageError(
-                f"`{self.text}` uses `{ast.unparse(node)}`; there are + - * // %, comparisons, "
-                "in, and, or, not, min and max"
+                f"`{self.text}` uses `{ast.unparse(node)}`, which is not supported; available: "
+                "+ - * // %, comparisons, in, and, or, not, min and max"
             )
         for child in _operands(node):
             self._check(child, names)

@@ -104,16 +104,21 @@ def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> 
     tuned = {name for config in configs for name in config.kwargs}
     computed = set(getattr(inner, "values", {}))
     for name in sorted({*tuned, *set().union(*passed)} - set(names)):
-        raise UsageError(f"`{function.__name__}` has no parameter `{name}`: {', '.join(names)}")
+        raise UsageError(
+            f"`{function.__name__}` has no parameter `{name}`; available: {', '.join(names)}"
+        )
     defaults = {param.name for param in function.params if param.has_default}
     for names_passed in passed:
         both = sorted(names_passed & tuned)
         if both:
-            raise UsageError(f"`{both[0]}` is in the space and among the inputs")
+            raise UsageError(
+                f"`{both[0]}` is both in the space and among the inputs; remove one of the two"
+            )
         missing = [n for n in names if n not in names_passed | tuned | computed | defaults]
         if missing:
             raise UsageError(
-                f"`{function.__name__}` needs {', '.join(missing)}: in the space or from inputs()"
+                f"`{function.__name__}` needs values for {', '.join(missing)}, in the space "
+                "or from inputs()"
             )
     key = [n for n in names if any(_is_number(launch.arguments.get(n)) for launch in inputs)]
     import triton

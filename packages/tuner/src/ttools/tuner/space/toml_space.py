@@ -74,7 +74,7 @@ def load_space(path: Path) -> Space:
     try:
         data = parse_toml(raw.decode("utf-8"))
     except ValueError as error:
-        raise UsageError(f"`{path}` is no TOML: {error}") from error
+        raise UsageError(f"`{path}` is not valid TOML: {error}") from error
     try:
         return read_space(data)
     except UsageError as error:
@@ -89,10 +89,10 @@ def read_space(data: Mapping[str, Any]) -> Space:
     """
     for name, table in data.items():
         if name not in _TABLES or not isinstance(table, dict):
-            raise UsageError(f"there is no table [{name}]; there are {', '.join(_TABLES)}")
+            raise UsageError(f"`{name}` is not a table of a space; available: {', '.join(_TABLES)}")
     parameters = {n: _values(n, values) for n, values in data.get("parameters", {}).items()}
     if not parameters:
-        raise UsageError("the space is empty: [parameters] names none")
+        raise UsageError("the space is empty: the table [parameters] is missing or empty")
     combinations = math.prod(map(len, parameters.values()))
     if combinations > MOST_COMBINATIONS:
         raise UsageError(
@@ -103,7 +103,7 @@ def read_space(data: Mapping[str, Any]) -> Space:
     derived = {}
     for name, text in data.get("derived", {}).items():
         if name in names:
-            raise UsageError(f"`{name}` is in [parameters] and in [derived]")
+            raise UsageError(f"`{name}` is in both [parameters] and [derived]")
         derived[name] = Expression(_text(name, text), names)
         names[name] = None
     conditions = {
@@ -147,8 +147,8 @@ def _why_empty(
         )
     counts = ", ".join(f"`{name}` {count:,}" for name, count in rejected.items())
     return (
-        f"no configuration is left: of {combinations:,} combinations each fails some condition "
-        f"({counts})"
+        f"no configuration is left: each of the {combinations:,} combinations violates a "
+        f"condition (violations: {counts})"
     )
 
 
@@ -171,7 +171,7 @@ def _values(name: str, entry: Any) -> list[Any]:
 def _powers_of_two(name: str, bounds: Any) -> list[Any]:
     first, last = _integers(name, "powers_of_two", bounds, (2,))
     if first < 1 or first & (first - 1):
-        raise UsageError(f"`{name}`: powers_of_two = {bounds}: {first} is no power of two")
+        raise UsageError(f"`{name}`: powers_of_two = {bounds}: {first} is not a power of two")
     return _not_empty(name, bounds, [1 << n for n in range(first.bit_length() - 1, 63)], last)
 
 
@@ -196,7 +196,9 @@ def _integers(name: str, kind: str, bounds: Any, counts: Sequence[int]) -> list[
     right = isinstance(bounds, list) and all(type(value) is int for value in bounds)
     if not right or len(bounds) not in counts:
         shape = "[first, last]" if counts == (2,) else "[first, last] or [first, last, step]"
-        raise UsageError(f"`{name}`: {kind} takes {shape}, as integers, both included")
+        raise UsageError(
+            f"`{name}`: {kind} takes {shape}; these are integers, and both ends are included"
+        )
     return list(bounds)
 
 

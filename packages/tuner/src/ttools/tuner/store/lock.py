@@ -100,7 +100,7 @@ def read_lock(path: Path) -> Lock:
         UsageError: The file does not exist, or is not a lock file.
     """
     if path.exists() and not path.is_file():  # reading a device may never end
-        raise UsageError(f"`{path}` is no regular file, and no lock file")
+        raise UsageError(f"`{path}` is not a regular file, so it cannot be a lock file")
     document = read_json_document(path, SCHEMA, "lock file", _LockFile)
     return Lock({winner.problem: winner.config for winner in document.winners})
 
@@ -128,7 +128,7 @@ def write_lock(lock: Lock, path: Path) -> None:
         LockError: The file cannot be written; an existing one is unchanged.
     """
     if path.exists() and not path.is_file():
-        raise LockError(f"cannot write the lock file `{path}`: it is no regular file")
+        raise LockError(f"cannot write the lock file `{path}`: it is not a regular file")
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -130,10 +130,10 @@ def _chosen(entry: TuningEntry, own: float, least: float, tied: Sequence[Trial])
         considered = all(
             trial.key in entry.final and (estimate(entry, trial) or 0.0) <= close for trial in tied
         )
-        return "chosen for fewest resources" + ("" if considered else " among the closest")
+        return "chosen for the fewest resources" + ("" if considered else " among the closest")
     if own == least:
         return "chosen for the shortest time"
-    return f"chosen for fewest resources among those within {TIE:.0%} of the shortest time"
+    return f"chosen for the fewest resources among those within {TIE:.0%} of the shortest time"
 
 
 def first_trial(entry: TuningEntry) -> Trial | None:

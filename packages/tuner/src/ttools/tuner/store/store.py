@@ -95,9 +95,9 @@ class TuningStore:
         if not create and not path.is_file():
             raise UsageError(f"there is no store `{path}`")
         if not path.parent.is_dir():
-            raise UsageError(f"cannot make `{path}`: there is no folder `{path.parent}`")
+            raise UsageError(f"cannot create `{path}`: there is no folder `{path.parent}`")
         if path.exists() and not path.is_file():
-            raise UsageError(f"`{path}` is no regular file, and no store")
+            raise UsageError(f"`{path}` is not a regular file, so it cannot be a store")
         with self._reading():
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
@@ -111,33 +111,33 @@ class TuningStore:
         (tables,) = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application != _APPLICATION and tables:
             raise UsageError(
-                f"`{self.path}` is an SQLite file, but no store of tunings; name another one"
+                f"`{self.path}` is an SQLite file, but not a store of tunings; use another file"
             )
         if schema > SCHEMA:
             raise UsageError(
-                f"`{self.path}` was written by a newer ttools (schema {schema}, this one knows "
-                f"{SCHEMA}); nothing was changed: update ttools, or name another store"
+                f"`{self.path}` was written by a newer ttools (schema {schema}, this one supports "
+                f"{SCHEMA}); the file is unchanged: update ttools, or use another store"
             )
         damage = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             # The first line only names the database.
             raise sqlite3.DatabaseError(damage.splitlines()[-1])
         if not tables and not create:
-            raise UsageError(f"`{self.path}` is empty; it is no store of tunings")
+            raise UsageError(f"`{self.path}` is empty, so it is not a store of tunings")
         if not tables:
             try:
                 self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
             except StoreError as error:
                 raise UsageError(
-                    f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
-                    "another one"
+                    f"cannot create the store `{self.path}`: {error.__cause__}; free space, or use "
+                    "another file"
                 ) from error
         elif schema == SCHEMA - 1:
             # A file that cannot be written can still be read without the new column.
             with suppress(StoreError):
                 self._execute(_FROM_PREVIOUS)
         elif schema != SCHEMA:  # from before the first release
-            raise ValueError(f"its schema is {schema}")
+            raise ValueError(f"its schema {schema} is not supported")
         else:
             self._check_columns()
 
@@ -292,8 +292,8 @@ class TuningStore:
         except sqlite3.Error as error:
             self._roll_back()
             raise StoreError(
-                f"cannot write to the store `{self.path}`: {error}; what it held before is still "
-                "there, new results are only in this run's report"
+                f"cannot write to the store `{self.path}`: {error}; its earlier contents are "
+                "unchanged, and new results are only in this run's report"
             ) from error
         except BaseException:
             self._roll_back()
@@ -325,6 +325,6 @@ def _now() -> str:
 
 def _unusable(path: Path, error: Exception) -> str:
     return (
-        f"`{path}` cannot be used as a store: {error}; nothing was changed: move it away to begin "
-        "a new one, or name another store"
+        f"`{path}` cannot be used as a store: {error}; the file is unchanged: move it away to "
+        "start a new store, or use another file"
     )

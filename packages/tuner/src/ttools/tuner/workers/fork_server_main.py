@@ -56,7 +56,10 @@ def main(descriptor: int, kind: str) -> None:
     except (BlockingIOError, RuntimeError) as error:
         if not (isinstance(error, BlockingIOError) or is_thread_limit(error)):
             raise
-        sys.stderr.write("error: the limit of processes and threads is reached (`ulimit -u`)\n")
+        sys.stderr.write(
+            "error: the limit on processes and threads has been reached; "
+            "raise it with `ulimit -u`\n"
+        )
         sys.stderr.flush()
         os._exit(1)
 

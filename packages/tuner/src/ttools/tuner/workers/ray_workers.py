@@ -78,7 +78,7 @@ class _ActorSlot:
             answer: Answer = self._ray.get(asked)
         except self._ray.exceptions.RayActorError as error:
             # The machine or the actor is lost; Ray restarts the actor.
-            return Answer(error=WorkerGoneError(f"its machine is gone: {error}"))
+            return Answer(error=WorkerGoneError(f"the machine that ran it was lost: {error}"))
         except self._ray.exceptions.RayError as error:
             return Answer(error=TtoolsError(f"Ray: {error}"))
         return answer

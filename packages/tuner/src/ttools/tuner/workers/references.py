@@ -29,7 +29,8 @@ _LOCKS: dict[type, Callable[[], Any]] = {
 }
 
 IN_THIS_PROCESS = (
-    "`--workers 0` tunes it in that process, where a configuration that crashes ends the script"
+    "use `--workers 0` to tune it in the script's process, where a crash of a configuration ends "
+    "the script"
 )
 
 

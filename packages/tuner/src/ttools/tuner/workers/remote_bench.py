@@ -349,7 +349,10 @@ def waited_until(ended: Iterable[float], begun: int) -> float:
 
 
 _TOO_LONG = "takes far longer to compile than the others"
-_TWICE = ", twice: not by itself, perhaps for want of memory; it is not stored"
+_TWICE = (
+    ", twice; it was probably killed from outside, perhaps because memory ran out, so this result "
+    "is not stored"
+)
 
 
 def _facts(key: str, compiled: Future[Answer]) -> StaticFacts | None:

@@ -85,10 +85,12 @@ class WorkerSlot:
             try:
                 opened = self.ask(job.opening, OPENING_S)
             except WorkerEndedError as error:
-                raise CannotSendError(f"a worker cannot make the launch: {error}") from error
+                raise CannotSendError(
+                    f"a worker process cannot recreate the launch: {error}"
+                ) from error
             if opened.error is not None:
                 self.end()
-                text = f"a worker cannot make the launch: {opened.error}"
+                text = f"a worker process cannot recreate the launch: {opened.error}"
                 raise CannotSendError(text) from opened.error
             self._open, self._reference = job.opening.launch.name, ""
         if job.reference and self._reference != job.reference:
