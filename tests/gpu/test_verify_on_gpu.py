@@ -24,7 +24,7 @@ def test_the_first_value_that_differs_on_the_gpu(tmp_path: Path) -> None:
     assert completed.returncode == 1, completed.stderr
     (failure,) = json.loads(report.read_text("utf-8"))["failures"]
     assert re.search(
-        r"the first value that differs is in launch 1 of the call, of `scaled_sum_kernel`, program "
+        r"the first value that differs is in launch 1 of the call \(`scaled_sum_kernel`\), program "
         r"0: `scaled` at \S+:36 \(`scaled = x \* 3.0`\), `arith.mulf`: \d+ of 16 elements",
         failure["detail"],
     ), failure["detail"]

@@ -46,10 +46,10 @@ def judged(
     [
         (lambda x: x[0].exp(), ""),
         (lambda x: x.mul_(2), "changes 11 of 12 elements"),
-        (lambda x: x.add_(1).sub_(1), "an operator of torch changes `x`, which is put"),
-        (lambda x: x.t_(), "another shape or other memory"),
-        (lambda x: x.resize_(2), "another shape or other memory"),
-        (lambda x: x.set_(torch.zeros(12).reshape(3, 4)), "another shape or other memory"),
+        (lambda x: x.add_(1).sub_(1), "a torch operator changes `x`, although its contents"),
+        (lambda x: x.t_(), "changes the shape or the memory of `x`"),
+        (lambda x: x.resize_(2), "changes the shape or the memory of `x`"),
+        (lambda x: x.set_(torch.zeros(12).reshape(3, 4)), "changes the shape or the memory of `x`"),
     ],
 )
 def test_changes_of_an_argument(call: Callable[[torch.Tensor], Any], sentence: str) -> None:
@@ -91,7 +91,10 @@ def test_a_kernel_that_restores_what_it_changed(
     answer = candidate.answer({"do": "call", "arguments": sent})
     assert answer["arguments"]["x"] == sent["x"].data
     details = [change.detail for change in changed_arguments(sent, answer, [])]
-    assert details == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
+    assert (
+        details
+        == ["`shifting_sum_kernel` stores to `x`, although its contents stay the same"] * count
+    )
     assert not changed_arguments(sent, answer, ["x"])
 
 

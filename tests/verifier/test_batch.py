@@ -82,7 +82,7 @@ def test_a_host_verifies_and_survives_its_process(folder: Path) -> None:
     assert host._server is not None
     os.kill(host._server.pid, signal.SIGKILL)
     (note,) = host.verify("wrong.py", wrong)["notes"]
-    assert note.startswith("while it was verified, the process was killed by SIGKILL")
+    assert note.startswith("during its verification, the process was killed by SIGKILL")
     assert host.verify("wrong.py", wrong)["verdict"] == "fail"
 
 
@@ -135,6 +135,9 @@ def test_files_of_lost_machines_are_verified_once_more(
     monkeypatch.setattr(cluster, "connect", lambda *_, **__: (ray, lambda: ended.append(1)))
     results = verdicts(folder, lambda: Cluster(2, OPTIONS, folder))
     assert results == {"right.py": "pass", "wrong.py": "inconclusive"}
-    assert "its machine is gone: no machine" in (folder / "verdicts.jsonl").read_text()
+    assert (
+        "the machine that verified it was lost: no machine"
+        in (folder / "verdicts.jsonl").read_text()
+    )
     assert sorted(ray.calls) == ["right.py"] * 2 + ["wrong.py"] * 2
     assert (ray.killed, ended) == (2, [1])

@@ -73,14 +73,14 @@ def test_a_workspace_may_hold_the_last_result(inputs: str) -> None:
 def test_launches_that_nothing_explains_are_not_deterministic() -> None:
     [failure] = verified("launches_by_chance", cases=40).failures
     assert failure.failure == "nondeterministic"
-    assert failure.detail.startswith("equal first calls of two processes differ in their kernels")
+    assert failure.detail.startswith("equal first calls in two processes use different kernels")
     assert not verified("launches_by_value", cases=40).failures
 
 
 def test_functions_that_a_candidate_replaces_are_in_the_report() -> None:
     found = verified("replaces_a_function")
     assert not found.failures
-    assert "the candidate replaces `torch.allclose`, in its own process only" in found.notes
+    assert "the candidate replaces `torch.allclose`, but only in its own process" in found.notes
 
 
 def test_what_is_honest_is_repeated_on_other_inputs() -> None:

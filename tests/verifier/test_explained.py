@@ -17,7 +17,7 @@ PLAIN = Case(sizes={})
     [
         (Case(sizes={}, after=(PLAIN,)), "after other calls"),
         (Case(sizes={}, after=(PLAIN,), reuse=True), "with new values in the same storage"),
-        (Case(sizes={}, late_grad=True), "where another call comes before its backward pass"),
+        (Case(sizes={}, late_grad=True), "when another call comes before its backward pass"),
     ],
 )
 def test_failures_that_need_other_calls_are_stale_state(
@@ -36,6 +36,6 @@ def test_failures_that_need_other_calls_are_stale_state(
     failures = judge._explained(case, Trial(problems=problems))
     # The other failure does not depend on state.
     assert [failure.failure for failure in failures] == ["stale_state", "not_computed_by_kernel"]
-    assert failures[0].detail == f"right by itself, but wrong {how}: 3 elements"
+    assert failures[0].detail == f"correct by itself, but wrong {how}: 3 elements"
     assert all(tried == PLAIN for tried in alone)
     assert bool(failures[0].evidence) == case.late_grad

@@ -42,11 +42,11 @@ def test_an_issue_lists_the_trials() -> None:
         versions={"triton": "3.9"},
         kernels=["sum_kernel"],
         times=(4, 4),
-        variants={"num_warps=1": "right", "num_stages=1": "a | b"},
+        variants={"num_warps=1": "correct", "num_stages=1": "a | b"},
         located="the first value is `acc`",
     )
     assert text.startswith("`sum_kernel`: wrong result on H100")
-    assert "| num_warps=1 | right |" in text
+    assert "| num_warps=1 | correct |" in text
     assert "| num_stages=1 | a / b |" in text
     assert "Wrong 4 of 4 times: 3 elements are wrong" in text
     assert "\nThe first value is `acc`.\n" in text
@@ -74,11 +74,11 @@ def test_candidates_wrong_only_on_the_gpu_are_tried_with_other_warps() -> None:
     (problem,) = gpu.explained(CASE, gpu.run(CASE))
     assert problem.failure == "wrong_values"
     assert problem.detail == (
-        "on H100, 4 of 4 times: 3 elements are wrong; right on the engine, where racecheck and "
-        "initcheck find nothing; on the GPU right with num_warps=1; no values were stored: "
-        "3 elements are wrong"
+        "on H100, 4 of 4 times: 3 elements are wrong; correct on the engine, where racecheck "
+        "and initcheck find nothing; on the GPU correct with num_warps=1; no intermediate values "
+        "could be stored: 3 elements are wrong"
     )
-    assert "| num_warps=1 | right |" in problem.evidence["issue"]
+    assert "| num_warps=1 | correct |" in problem.evidence["issue"]
     assert "| num_stages=4 | 3 elements are wrong |" in problem.evidence["issue"]
 
 
@@ -86,9 +86,9 @@ def test_failures_on_both_are_defects_of_the_kernel() -> None:
     own = Mismatch("memory", "out of bounds")
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(problems=[own]))
     assert gpu.explained(CASE, WRONG) == [own]
-    assert gpu.confirmed(CASE) == "on H100, too: 3 elements are wrong"
+    assert gpu.confirmed(CASE) == "also on H100: 3 elements are wrong"
     gpu = opinion(lambda **_: Trial(), lambda **_: Trial(problems=[own]))
-    assert gpu.confirmed(CASE) == "right on H100, by luck"
+    assert gpu.confirmed(CASE) == "correct on H100, but only by coincidence"
 
 
 def test_findings_of_checks_exclude_a_compiler_error() -> None:
@@ -147,14 +147,16 @@ def test_differences_outside_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None
         pytest.param(
             # One store of the kernel itself, and those of half of the values.
             12,
-            "; with a store of each value the result is right, which hints at the compiler's "
-            "scheduling or registers; of part 2 of 2: the first value",
+            "; if all intermediate values are also stored, the result is correct, which suggests a "
+            "fault in the compiler's scheduling or register allocation; with only part 2 of 2 of "
+            "them: the first value",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             1,
-            "; with a store of each value, or of each in a half or a quarter of them, the result "
-            "is right, which hints at the compiler's scheduling or registers",
+            "; if all intermediate values, or only a half or a quarter of them, are also stored, "
+            "the result is correct, which suggests a fault in the compiler's scheduling or "
+            "register allocation",
             marks=pytest.mark.slow,
         ),
     ],
@@ -168,7 +170,7 @@ def test_the_first_value_that_a_compiler_gets_wrong(
     assert how in failure.detail, failure.detail
     if most_stores > 1:
         assert re.search(
-            r"of `scaled_sum_kernel`, program 0: `scaled` at \S+:36 \(`scaled = x \* 3.0`\), "
+            r"\(`scaled_sum_kernel`\), program 0: `scaled` at \S+:36 \(`scaled = x \* 3.0`\), "
             r"`arith.mulf`: \d+ of 16 elements, at \[0\] \S+ on the GPU, \S+ on the engine",
             failure.detail,
         )

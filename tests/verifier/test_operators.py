@@ -102,14 +102,14 @@ def test_preparing_is_not_computing(name: str) -> None:
 
 def test_integers_that_torch_computed_are_known_again() -> None:
     x = torch.arange(-8, 8)
-    assert replayed(lambda x: x.clamp(min=0), x) == ["result is what torch's `clamp` computed"]
+    assert replayed(lambda x: x.clamp(min=0), x) == ["result was computed by torch's `clamp`"]
     assert not replayed(lambda x: x.roll(1), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_few_floats_that_torch_computed_are_known_again(dtype: torch.dtype) -> None:
     x = torch.randn(100, 9)
-    said = ["result is what torch's `sum` computed"]
+    said = ["result was computed by torch's `sum`"]
     assert replayed(lambda x: x[0].sum().to(dtype).clone(), x) == said
     assert not replayed(lambda x: x[0, 3:4].clone().to(dtype), x)
     # Sums that anyone may come to, and what is made of single numbers.
@@ -171,10 +171,11 @@ def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
     x = torch.randn(16)
     for function, found in (
-        (torch.ops.ttools_test.clone, "torch computes: `exp` on 16 elements, in a call with 16"),
-        (halve, "torch takes away: `numpy` on 16 elements, in a call with 16"),
+        (torch.ops.ttools_test.clone, "torch computes: `exp` on 16 elements"),
+        (halve, "torch exports elements: `numpy` on 16 elements"),
     ):
-        assert judged(function, x, x + 1) == [found]
+        (detail,) = judged(function, x, x + 1)
+        assert detail == f"{found}, in a call whose largest tensor has 16"
     assert not judged(torch.ops.ttools_test.add_to, x, x + 1)
 
 

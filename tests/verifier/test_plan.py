@@ -62,7 +62,7 @@ def test_domains_are_parsed() -> None:
         ({}, "`M` without a domain"),
         ({"M": (3, 1)}, "must be"),
         ({"M": 3}, "must be"),
-        ({"M": (0, 3), "K": (0, 1)}, "`K`, which inputs"),
+        ({"M": (0, 3), "K": (0, 1)}, "`K`, which is not a parameter of inputs"),
     ],
 )
 def test_invalid_domains(domain: dict[str, Any], message: str) -> None:

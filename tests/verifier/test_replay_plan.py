@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "a tensor for a number": (
         launching(arguments=(ArgumentSpec(name="x", type="i32", value=view(0)),)),
-        "no pointer",
+        "not a pointer",
     ),
     "no such kernel": (replace(PLAN, steps=(LAUNCH,)), "there is no kernel 0"),
     "a negative grid": (launching(grid=(-1, 1, 1)), "out of range"),
@@ -152,7 +152,7 @@ def test_a_plan_that_is_too_long() -> None:
 
 
 FAILING = {
-    "another shape": (changed(2, results=(view(3, 2),)), "another tensor"),
+    "another shape": (changed(2, results=(view(3, 2),)), "a different tensor"),
     "another number of results": (changed(2, results=(view(3), view(3))), "returns 1 tensors"),
     "no overload": (changed(2, operator="aten::maximum.nothing"), "no operator"),
     "wrong operands": (changed(2, arguments=(view(1), "text")), "step 2"),

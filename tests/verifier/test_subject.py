@@ -58,7 +58,7 @@ def test_errors(tmp_path: Path) -> None:
     for source, word, message in (
         (SOFTMAX, "", "does not define `reference` and `inputs`: define"),
         (SOFTMAX + "def reference(): ...\n", ":softmax", "does not define `inputs`: define"),
-        (OTHERS, "", "defines no candidate: name the function"),
+        (OTHERS, "", "does not define a candidate: name the function"),
         (OTHERS + SOFTMAX + "def gelu(): ...\n", "", r"candidate \(softmax, gelu\): name one"),
     ):
         with pytest.raises(UsageError, match=message):

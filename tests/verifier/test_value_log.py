@@ -164,8 +164,8 @@ def test_programs_that_take_other_branches() -> None:
     engine, gpu = branching((1, 1), (2, 5)), branching((1, 1), (3, 5))
     difference = first_difference(gpu, engine, [engine])
     assert difference.difference == (
-        "launch 1 of the call, of `k`, program 0: after `arith.addf` the program goes another way "
-        "than on the engine"
+        "launch 1 of the call (`k`), program 0: after `arith.addf`, the program takes a "
+        "different path than on the engine"
     )
     # A branch that rounding errors can change is not a difference.
     assert first_difference(gpu, engine, [gpu]) == Found()
@@ -182,27 +182,28 @@ def test_values_that_do_not_fit_are_reported(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(value_log, "_SIZE", 6 * 2048)
     first = compared(many, logs(many))
     assert first == Found(
-        limits="of `many_kernel` the last values of long programs were not compared"
+        limits="the last values of long programs of `many_kernel` were not compared"
     )
     first = first_difference(logs(many, most=3), logs(many, most=3), [])
-    assert "of `many_kernel` only the first 3 programs were compared" in first.limits
+    assert "only the first 3 programs of `many_kernel` were compared" in first.limits
 
 
 def test_other_launches_other_code_and_damaged_logs_are_limits() -> None:
     one, other = engine(many)[0], logs(product)
     assert (
         first_difference(one, other, []).limits
-        == "the launches are others there than on the engine"
+        == "the launches on the GPU differ from those on the engine"
     )
     other[0]["kernel"] = "many_kernel"
     assert (
-        "makes other TTIR of `many_kernel` for the GPU" in first_difference(one, other, []).limits
+        "produces different TTIR of `many_kernel` for the GPU"
+        in first_difference(one, other, []).limits
     )
     damaged = logs(many)
     damaged[0]["logs"][0] = b"\xff" * 64
-    assert first_difference(damaged, one, []).limits == "launch 1 has no log that can be read"
+    assert first_difference(damaged, one, []).limits == "the log of launch 1 cannot be read"
     damaged[0] = {"kernel": "many_kernel"}
-    assert first_difference(damaged, one, []).limits == "launch 1 has no log that can be read"
+    assert first_difference(damaged, one, []).limits == "the log of launch 1 cannot be read"
 
 
 def test_logging_does_not_change_results() -> None:

@@ -171,7 +171,7 @@ def test_usage_errors(tmp_path: Path) -> None:
         verify(f"{FILE}:right", f"{FILE}:reference", f"{tmp_path}/bare.py:inputs")
     with pytest.raises(UsageError, match="there is no file"):
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")
-    with pytest.raises(UsageError, match="top of a file"):
+    with pytest.raises(UsageError, match="must be a module-level function"):
         verify(lambda x: x, f"{FILE}:reference", f"{FILE}:inputs")
     with pytest.raises(UsageError, match="cases=0: must be positive"):
         VerifyOptions(cases=0)
@@ -179,7 +179,7 @@ def test_usage_errors(tmp_path: Path) -> None:
         VerifyOptions(fail_on="info")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
         verify(f"{FILE}:right", speed=3)  # type: ignore[call-arg]
-    with pytest.raises(UsageError, match="no file with candidate"):
+    with pytest.raises(UsageError, match="does not contain a file that defines candidate"):
         verify_folder(tmp_path, lambda: Forks(1, VerifyOptions()), lambda *_: None, None)
 
 

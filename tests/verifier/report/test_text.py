@@ -95,12 +95,12 @@ def test_a_failure_shows_its_line_and_advice() -> None:
         "    inputs: M=3, N=4, seed=0; each tensor is a view of every other element of",
         "        its memory, as y[..., ::2]",
         "    help: mask the load",
-        "    help: if callers pass contiguous tensors only, declare CONTIGUOUS = [...]",
+        "    help: if callers pass only contiguous tensors, declare CONTIGUOUS = [...]",
         "    `--verbose` shows a text for an issue about the compiler.",
         "",
         "  tried 1 case",
-        "  not checked: speed: nothing was timed; what only a GPU does: its compiler's",
-        "      code, its memory model, its rounding of tf32 products",
+        "  not checked: speed: nothing was timed; GPU-specific behaviour: compiled code,",
+        "      memory model, rounding of tf32 products",
         "  help: --write-tests DIR writes each failure as a pytest file",
     ]
     assert "    of two lines" in text_of(found, "k.py:softmax", verbose=True)

@@ -103,7 +103,7 @@ def verify(
         answer = worker.ask(request)
     except WorkerGoneError as error:
         last = (worker.errors.strip() or str(error)).splitlines()[-1]
-        raise TtoolsError(f"the process that compares has failed: {last}") from None
+        raise TtoolsError(f"the process that compares the results has failed: {last}") from None
     finally:
         worker.end()
     if "usage" in answer:
@@ -169,11 +169,13 @@ def _candidate_in(file: str, others: dict[str, str]) -> str:
     named = {word.rpartition(":")[2] for word in others.values() if word.startswith(f"{path}:")}
     names = [name for name in host_functions(source) if name not in {"reference", "inputs", *named}]
     if not names:
-        raise UsageError(f"`{file}` defines no candidate: name the function, as in {file}:softmax")
+        raise UsageError(
+            f"`{file}` does not define a candidate: name the function, as in {file}:softmax"
+        )
     if len(names) > 1:
         raise UsageError(
-            f"`{file}` has several functions that can be the candidate ({', '.join(names)}): name "
-            f"one, as in {file}:{names[0]}, or call it `candidate`"
+            f"`{file}` has several functions that could be the candidate ({', '.join(names)}): "
+            f"name one, as in {file}:{names[0]}, or call it `candidate`"
         )
     return names[0]
 
@@ -191,6 +193,6 @@ def word_of(function: str | Callable[..., Any], what: str) -> str:
     name = getattr(function, "__qualname__", "<lambda>")
     if source is None or "<" in name:
         raise UsageError(
-            f"{what} must be a function at the top of a file, since it runs in a process of its own"
+            f"{what} must be a module-level function, because it runs in a separate process"
         )
     return f"{Path(source).resolve()}:{name}"

@@ -28,7 +28,7 @@ CLASSES = (
 #: Limits of each verification, which the report lists.
 NOT_JUDGED = (
     "speed: nothing was timed",
-    "what only a GPU does: its compiler's code, its memory model, its rounding of tf32 products",
+    "GPU-specific behaviour: compiled code, memory model, rounding of tf32 products",
 )
 
 

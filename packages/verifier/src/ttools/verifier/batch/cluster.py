@@ -61,7 +61,7 @@ class Cluster:
                 if not again:
                     self._ask(actor, file, again=True)
                     continue
-                verification = no_verdict(f"its machine is gone: {_line(error)}")
+                verification = no_verdict(f"the machine that verified it was lost: {_line(error)}")
             except self._ray.exceptions.RayError as error:
                 verification = no_verdict(f"Ray: {_line(error)}")
             self._idle.append(actor)
@@ -97,7 +97,7 @@ class _Host:
             answer: dict[str, Any] = self._server.ask(str(file))
         except WorkerGoneError as error:
             self._server = None
-            return no_verdict(f"while it was verified, {error}").as_dict()
+            return no_verdict(f"during its verification, {error}").as_dict()
         file.unlink()
         return answer
 

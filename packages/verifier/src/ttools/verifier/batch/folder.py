@@ -55,7 +55,9 @@ def verify_folder(
     """
     files = sorted(file for file in folder.glob("*.py") if is_case(file))
     if not files:
-        raise UsageError(f"`{folder}` has no file with candidate, reference and inputs")
+        raise UsageError(
+            f"`{folder}` does not contain a file that defines candidate, reference and inputs"
+        )
     finished = _known(output)
     due = [path for path in files if (path.name, _digest(path)) not in finished]
     left_out = len(files) - len(due)

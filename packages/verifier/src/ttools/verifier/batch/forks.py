@@ -40,7 +40,7 @@ class Forks:
         try:
             return file, Verification.of_dict(worker.receive())
         except WorkerGoneError as error:
-            return file, no_verdict(f"while it was verified, {error}")
+            return file, no_verdict(f"during its verification, {error}")
         finally:
             worker.end()
 
@@ -79,7 +79,9 @@ def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:
         except TtoolsError as error:
             answer = no_verdict(str(error)).as_dict()
         except Exception as error:  # noqa: BLE001 - the other files are still verified
-            why = f"the process that compares has failed: {type(error).__name__}: {error}"
+            why = (
+                f"the process that compares the results has failed: {type(error).__name__}: {error}"
+            )
             answer = no_verdict(why).as_dict()
         channel.send(answer)
 

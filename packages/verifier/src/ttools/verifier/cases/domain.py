@@ -93,7 +93,9 @@ def entries_of(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
             )
         entries[name] = _checked(name, entry)
     if declared:
-        raise UsageError(f"DOMAIN names `{next(iter(declared))}`, which inputs() does not take")
+        raise UsageError(
+            f"DOMAIN names `{next(iter(declared))}`, which is not a parameter of inputs()"
+        )
     return entries
 
 
@@ -117,7 +119,10 @@ def _checked(name: str, entry: Any) -> Any:
     if _is_range(entry):
         low, high = entry
         if low > high or low < 0:
-            raise UsageError(f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest), from 0 on")
+            raise UsageError(
+                f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest) with "
+                "0 <= lowest <= highest"
+            )
         return (int(low), int(high))
     if isinstance(entry, (list, tuple)) and entry:
         return list(entry)

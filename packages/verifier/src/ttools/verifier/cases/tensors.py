@@ -54,7 +54,7 @@ def dtype_of(name: str) -> torch.dtype:
     """Return the type of a name, such as `torch.float32` for `float32`."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"`{name}` is no dtype")
+        raise TypeError(f"`{name}` is not a dtype")
     return dtype
 
 

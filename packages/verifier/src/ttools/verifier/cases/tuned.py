@@ -44,7 +44,7 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
         raise UsageError('TUNE must be a list of parameters of inputs(), as in [{"M": 4096}]')
     unknown = [name for problem in declared for name in problem if name not in plain]
     if unknown:
-        raise UsageError(f"TUNE names `{unknown[0]}`, which inputs() does not take")
+        raise UsageError(f"TUNE names `{unknown[0]}`, which is not a parameter of inputs()")
     return [{**plain, **problem} for problem in declared]
 
 

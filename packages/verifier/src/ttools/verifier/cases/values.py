@@ -116,7 +116,7 @@ KINDS = {
     "nan": Kind("one NaN", "spots(x, nan)", True),
     "negative": Kind("negative floats", "-x.abs() - 0.5"),
     "infinities": Kind("infinities of both signs", "spots(x, inf, -inf)", True),
-    "scaled": Kind("floats of larger size", "x * SCALE.get(x.dtype, 1000.0)"),
+    "scaled": Kind("floats of larger magnitude", "x * SCALE.get(x.dtype, 1000.0)"),
     "zeros": Kind("zeros of both signs", "some_rows(x, 0.0) * 0.0"),
     "shifted": Kind("floats far from zero", "x + OFFSET.get(x.dtype, 1000.0)"),
     "rows of negative infinity": Kind("rows of -inf", "some_rows(x, -inf)", True),
@@ -127,7 +127,7 @@ KINDS = {
     "negative zeros": Kind("some zeros of both signs", "spots(some_rows(x, -0.0), -0.0, 0.0)"),
     "infinity": Kind("one inf", "spots(x, inf)", True),
     "ties": Kind("many equal floats", "(x * 2).round() / 2"),
-    "mixed sizes": Kind("neighbouring floats of different sizes", "mixed(x)"),
+    "mixed sizes": Kind("neighbouring floats of different magnitudes", "mixed(x)"),
     "denormal": Kind(
         "two denormal floats",
         "spots(x, DENORMAL.get(x.dtype, 1e-310), -DENORMAL.get(x.dtype, 1e-310))",
@@ -146,7 +146,7 @@ KINDS = {
     "all nan": Kind("NaN only", "torch.full_like(x, nan)", True),
 }
 #: Values that keep some of their positions; not a part of `KINDS`, see `permuted`.
-PERMUTED = Kind("the floats of the call before in another order", "permuted(x)")
+PERMUTED = Kind("the floats of the previous call in another order", "permuted(x)")
 #: Finite kinds whose values may overflow when they are computed with.
 _LARGE_KINDS = ("large negative", "large positive")
 _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

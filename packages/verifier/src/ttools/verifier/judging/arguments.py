@@ -41,15 +41,16 @@ def _changed(
     name: str, image: TensorImage, data: bytes, answer: dict[str, Any], *, fixed: bool
 ) -> list[Mismatch]:
     if fixed and name in answer["reshaped"]:
-        return [Mismatch("input_modified", f"gives `{name}` another shape or other memory")]
+        return [Mismatch("input_modified", f"changes the shape or the memory of `{name}`")]
     if name in answer["reshaped"]:
         return []
     if data == image.data:
         if fixed and name in answer["changed"]:
-            detail = f"an operator of torch changes `{name}`, which is put back later"
+            detail = f"a torch operator changes `{name}`, although its contents are restored later"
             return [Mismatch("input_modified", detail, {"touched": True})]
         if fixed and name in answer["stored"]:
-            detail = f"`{answer['stored'][name]}` stores to `{name}` and leaves it as it was"
+            kernel = answer["stored"][name]
+            detail = f"`{kernel}` stores to `{name}`, although its contents stay the same"
             return [Mismatch("input_modified", detail, {"stored": True})]
         return []
     if fixed:

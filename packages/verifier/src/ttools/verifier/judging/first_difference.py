@@ -57,7 +57,7 @@ def first_difference(
     """
     names = [launch["kernel"] for launch in gpu]
     if any([launch["kernel"] for launch in other] != names for other in (engine, *perturbed)):
-        return Found(limits="the launches are others there than on the engine")
+        return Found(limits="the launches on the GPU differ from those on the engine")
     limits: dict[str, None] = {}
     modules: list[dict[int, Any]] = [{} for _ in (gpu, engine, *perturbed)]
     for number, launches in enumerate(zip(gpu, engine, *perturbed, strict=True), 1):
@@ -71,10 +71,10 @@ def first_difference(
             ]
             difference = _in_launch(launches, described, limits)
         except (_DamagedError, KeyError, IndexError, TypeError, ValueError):
-            limits[f"launch {number} has no log that can be read"] = None
+            limits[f"the log of launch {number} cannot be read"] = None
             continue
         if difference:
-            where = f"launch {number} of the call, of `{launches[0]['kernel']}`"
+            where = f"launch {number} of the call (`{launches[0]['kernel']}`)"
             return Found(difference=f"{where}, {difference}", limits="; ".join(limits))
     return Found(limits="; ".join(limits))
 
@@ -85,13 +85,13 @@ def _in_launch(
     kernel = launches[0]["kernel"]
     sites = described[0]["sites"]
     if any(_shapes(module["sites"]) != _shapes(sites) for module in described[1:]):
-        limits[f"the compiler makes other TTIR of `{kernel}` for the GPU than for the engine"] = (
-            None
-        )
+        limits[
+            f"the compiler produces different TTIR of `{kernel}` for the GPU and for the engine"
+        ] = None
         return ""
     logged = min(len(launch["logs"]) for launch in launches)
     if logged < max(launch["programs"] for launch in launches):
-        limits[f"of `{kernel}` only the first {logged} programs were compared"] = None
+        limits[f"only the first {logged} programs of `{kernel}` were compared"] = None
     stored = {
         item["value"][0]
         for block in described[0]["blocks"]
@@ -107,7 +107,7 @@ def _in_launch(
         if difference:
             return f"program {program}: {difference}"
         if any(launch["lengths"][program] > len(launch["logs"][program]) for launch in launches):
-            limits[f"of `{kernel}` the last values of long programs were not compared"] = None
+            limits[f"the last values of long programs of `{kernel}` were not compared"] = None
     return ""
 
 
@@ -167,7 +167,8 @@ def _in_program(
         if ways[0] != ways[1]:
             if None in ways:
                 return ""  # a log that was full
-            return f"{last or 'at its beginning'} the program goes another way than on the engine"
+            where = last or "at its beginning"
+            return f"{where}, the program takes a different path than on the engine"
         site = ways[0]
         if site is None:
             return ""

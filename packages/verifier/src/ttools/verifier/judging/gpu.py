@@ -35,7 +35,10 @@ _ORDERS = ("reverse", "random", "random")
 #: If the result is correct when all values are stored, the values are divided into these numbers of
 #: parts, and each part is stored alone.
 _PARTS = (2, 4)
-_HINT = "the result is right, which hints at the compiler's scheduling or registers"
+_HINT = (
+    "the result is correct, which suggests a fault in the compiler's scheduling or register "
+    "allocation"
+)
 
 
 class Gpu:
@@ -74,8 +77,8 @@ class Gpu:
         """Describe whether a case that fails on the engine also fails on the GPU."""
         trial = self.run(case)
         if trial.problems:
-            return f"on {self.name}, too: {trial.problems[0].detail}"
-        return f"right on {self.name}, by luck"
+            return f"also on {self.name}: {trial.problems[0].detail}"
+        return f"correct on {self.name}, but only by coincidence"
 
     def explained(self, case: Case, trial: Trial) -> list[Mismatch]:
         """Find the cause of a failure on the GPU.
@@ -112,11 +115,15 @@ class Gpu:
             for variant in VARIANTS
         }
         located = self._located(case)
-        right = [name for name, outcome in variants.items() if outcome == "right"]
+        right = [name for name, outcome in variants.items() if outcome == "correct"]
         detail = (
-            f"on {self.name}, {wrong_again + 1} of {_REPEATS + 1} times: {wrong.detail}; right on "
-            "the engine, where racecheck and initcheck find nothing; on the GPU "
-            + (f"right with {' or '.join(right)}" if right else "wrong with other warps and stages")
+            f"on {self.name}, {wrong_again + 1} of {_REPEATS + 1} times: {wrong.detail}; correct "
+            "on the engine, where racecheck and initcheck find nothing; on the GPU "
+            + (
+                f"correct with {' or '.join(right)}"
+                if right
+                else "also wrong with other numbers of warps and stages"
+            )
             + f"; {located}"
         )
         issue = issue_text(
@@ -133,7 +140,7 @@ class Gpu:
     def _outcome(self, case: Case, variant: dict[str, int]) -> str:
         trial = self.run(case, **variant)
         if not trial.problems:
-            return "right"
+            return "correct"
         return trial.problems[0].detail
 
     # ---- instrumented stores
@@ -145,9 +152,13 @@ class Gpu:
         """
         whole = self.run(case, log={})
         if whole.unsupported or not whole.log:
-            return f"no values were stored: {whole.unsupported or _first_detail(whole)}"
+            why = whole.unsupported or _first_detail(whole)
+            return f"no intermediate values could be stored: {why}"
         if "exception" in whole.classes:
-            return f"with a store of each value it is another failure: {_first_detail(whole)}"
+            return (
+                "if every intermediate value is also stored, the kernel fails differently: "
+                f"{_first_detail(whole)}"
+            )
         exact = self._engine(case, log={}, dot="as-written")
         perturbed = [
             self._engine(case, log={"seed": n}, dot="as-written", order=order, seed=n)
@@ -159,14 +170,19 @@ class Gpu:
 
         if whole.problems:
             return _sentence(compared(whole))
-        text = f"with a store of each value, or of each in a half or a quarter of them, {_HINT}"
+        text = (
+            "if all intermediate values, or only a half or a quarter of them, are also stored, "
+            f"{_HINT}"
+        )
         for of in _PARTS:
             for part in range(of):
                 trial = self.run(case, log={"part": (part, of)})
                 if trial.problems and "exception" not in trial.classes:
                     comparison = compared(trial)
-                    text = f"with a store of each value {_HINT}; of part {part + 1} of {of}: "
-                    text += _sentence(comparison)
+                    text = (
+                        f"if all intermediate values are also stored, {_HINT}; with only part "
+                        f"{part + 1} of {of} of them: {_sentence(comparison)}"
+                    )
                     if comparison.difference:
                         return text
         return text
@@ -177,10 +193,11 @@ def _sentence(found: Found) -> str:
     if found.difference:
         return f"the first value that differs is in {found.difference}{limits}"
     return (
-        "it is wrong, though all values that were stored and compared are the engine's: what "
-        f"differs is how results are stored, or is computed between these values{limits}"
+        "the result is wrong, although all values that were stored and compared equal those of the "
+        "engine; the fault is in storing the results, or in a computation between these values"
+        f"{limits}"
     )
 
 
 def _first_detail(trial: Trial) -> str:
-    return trial.problems[0].detail if trial.problems else "no kernel was compiled for them"
+    return trial.problems[0].detail if trial.problems else "no kernel was compiled to store them"

@@ -113,7 +113,7 @@ class Judge:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
         self._trials.fail_on = self._options.fail_on
         for name in patched:
-            self._note(f"loading the reference replaces `{name}`, which was put back")
+            self._note(f"loading the reference replaced `{name}`; the original was restored")
         if self._options.replay != "off":
             self._trials.wants_plans = True
             self._replays = Replays(
@@ -142,7 +142,7 @@ class Judge:
                 self._ask_gpu()
             self._try_all_sizes(plan)
         except WorkerEndedError as error:
-            self._unsupported[f"the reference's process: {error.message}"] = None
+            self._unsupported[f"the reference's process failed: {error.message}"] = None
         return self._verdict()
 
     def _choose_device(self) -> None:
@@ -240,7 +240,7 @@ class Judge:
         for warning in trial.warnings:
             _keep_plainest(self._warned, (warning.failure, warning.where), warning, case)
         for name in trial.replaced:
-            self._note(f"the candidate replaces `{name}`, in its own process only")
+            self._note(f"the candidate replaces `{name}`, but only in its own process")
         if trial.is_endless:
             self._processes.is_endless, self._failing = True, _ENOUGH_FAILED
             for problem in trial.problems:
@@ -295,21 +295,21 @@ class Judge:
         for _ in range(tries):
             again = self._anew(alone)
             if again.problems:
-                detail = "equal calls in new processes: one is right, one is not"
+                detail = "of two equal calls in new processes, one is correct and one is not"
                 return [again.problems[0].among_others("nondeterministic", detail)]
         if trial.drew:
-            detail = "equal calls, which draw random numbers, are right or not"
+            detail = "equal calls, which draw random numbers, are not always correct"
             return [trial.problems[0].among_others("nondeterministic", detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
-            "address": "with new tensors in memory that those of an earlier call had",
+            "address": "with new tensors in memory that the tensors of an earlier call used",
         }[case.reuse]
         evidence = {}
         if case.late_grad:
-            how, evidence = "where another call comes before its backward pass", {"late": True}
+            how, evidence = "when another call comes before its backward pass", {"late": True}
         first = trial.problems[0].among_others(
-            "stale_state", f"right by itself, but wrong {how}", evidence
+            "stale_state", f"correct by itself, but wrong {how}", evidence
         )
         own = [
             problem
@@ -363,7 +363,7 @@ class Judge:
                 continue
             if "exception" in wrong or not self._trials.is_telling:
                 continue
-            detail = "the results are right although no kernel ran"
+            detail = "the results are correct although no kernel ran"
             self._failing += 1
             evidence = {"launches": False}
             self._add(Mismatch("not_computed_by_kernel", detail, evidence), case)
@@ -425,11 +425,11 @@ class Judge:
             self._note("the calls on the GPU are not repeated without the candidate")
             if gpu.is_inexact:
                 self._note(
-                    f"on {gpu.name} products are as inexact as the kernel asks for (tf32, for "
-                    "instance), which is more than the tolerance: values were not compared there"
+                    f"on {gpu.name}, values were not compared, because the kernel requests matrix "
+                    "products of a precision (such as tf32) that is lower than the tolerance"
                 )
         except NotLoadedError as error:
-            self._unsupported[f"on the GPU the candidate {error.message}"] = None
+            self._unsupported[f"on the GPU, the candidate {error.message}"] = None
 
     # ---- the result
     def _shrink(self) -> None:
@@ -467,7 +467,7 @@ class Judge:
         if not self._failed:
             if self._unsupported:
                 verdict = "inconclusive"
-                reasons.append("not all could be checked")
+                reasons.append("not all cases could be checked")
                 notes += [f"not checked: {reason}" for reason in self._unsupported]
             elif self._tried and skipped == self._tried:
                 verdict = "inconclusive"
@@ -479,7 +479,7 @@ class Judge:
                 reasons.append("not verified by replay" + ", which was required" * required)
             if self._unfinished:
                 verdict = "inconclusive"
-                reasons.append("stopped before all of the plan was tried")
+                reasons.append("stopped before all cases of the plan were tried")
             if self._limited:
                 cases = (
                     "case of the plan was"

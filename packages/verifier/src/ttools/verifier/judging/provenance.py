@@ -48,16 +48,23 @@ def work_of_torch(
         others = every if are_integers else asked
         count = max(floats, others if name in needed else 0)
         if count >= max(_FEWEST, _SHARE * largest):
-            verb = "takes away" if name in LEAVING else "computes"
-            detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
+            verb = "exports elements" if name in LEAVING else "computes"
+            detail = (
+                f"torch {verb}: `{name}` on {count} elements, in a call whose largest tensor has "
+                f"{largest}"
+            )
             return [_not_computed(detail, operator=[name, count])]
     for part, name in answer.get("copied", ()):
         if is_right:
             size = max(results) if "[" not in part else _FEWEST
-            detail = f"{part} is what torch's `{name}` computed"
+            detail = f"{part} was computed by torch's `{name}`"
             return [_not_computed(detail, operator=[name, size])]
     for part in answer["lazy"]:
-        return [_not_computed(f"{part} is of a class of tensors that compute when looked at")]
+        return [
+            _not_computed(
+                f"{part} is of a tensor subclass that computes its elements when they are read"
+            )
+        ]
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
     return []

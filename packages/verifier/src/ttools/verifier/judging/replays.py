@@ -70,7 +70,7 @@ class Replays:
         self._worker: Worker | None = None
         self._ends = 0
         #: Why no process executes plans any more.
-        self._ended = "the process that executes plans ended too often"
+        self._ended = "the process that executes plans was terminated too often"
         #: Digests of the kernels and constants of plans whose results were correct on other inputs.
         self._known: set[bytes] = set()
         self.cases = self.unseen = 0
@@ -79,15 +79,15 @@ class Replays:
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         """Execute the plan of a call with correct results; return the failures with their cases."""
         if not trial.plan:
-            return self._not_replayed(trial.no_plan or "the candidate's process gave no plan")
+            return self._not_replayed(
+                trial.no_plan or "the candidate's process did not send a plan"
+            )
         answer = self._ask(_taking(trial))
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         if "forged" in answer:
             # The recorder checks each plan before it sends it, so this one was changed.
-            return [
-                (_not_computed(f"its process hands over a forged plan: {answer['forged']}"), case)
-            ]
+            return [(_not_computed(f"its process sent a forged plan: {answer['forged']}"), case)]
         names = set(answer["kernels"]) | {digest for digest, _ in answer["constants"]}
         other, why = self._other_inputs(case, trial, answer["reads"])
         if other is None:
@@ -123,7 +123,7 @@ class Replays:
         if again.unsupported:
             return self._not_replayed(again.unsupported)
         self.cases += 1
-        detail = f"{why}, and it gives kernels as many elements that no operator made"
+        detail = f"{why}, and the call is wrong if constants that may contain its result are zeroed"
         return [(_not_computed(detail), case)] if again.problems else []
 
     def _check_unseen(
@@ -164,7 +164,10 @@ class Replays:
     ) -> tuple[tuple[Case, dict[str, Any]] | None, str]:
         """Return other inputs of the same layouts, or the reason why there are none."""
         if not self._trials.is_seeded:
-            return None, "`inputs` takes no seed, so there are no other inputs of these sizes"
+            return (
+                None,
+                "`inputs` does not take a seed, so there are no other inputs of these sizes",
+            )
         seed = int.from_bytes(os.urandom(4), "little") >> 1
         if self._seed is not None:
             seed = self._seed + self.unseen
@@ -176,7 +179,7 @@ class Replays:
             return None, f"`inputs` raises with seed {seed}"
         sent |= {key: value for key, value in trial.sent.items() if key in kept}
         if layouts(sent) != layouts(trial.sent) or _numbers(sent) != _numbers(trial.sent):
-            return None, "`inputs` returns other shapes or numbers for other seeds"
+            return None, "`inputs` returns different shapes or numbers for different seeds"
         if kept and all(key in kept or not _has_elements(value) for key, value in sent.items()):
             shown = ", ".join(f"`{key}`" for key in sorted(kept))
             return None, f"the candidate reads elements of {shown} on the host"
@@ -219,7 +222,7 @@ class Replays:
             answer: dict[str, Any] = worker.ask(request)
         except WorkerEndedError as error:
             self._end()
-            return {"refused": f"the process that executes plans: {error.message}"}
+            return {"refused": f"the process that executes plans failed: {error.message}"}
         return {"refused": answer["broken"]} if "broken" in answer else answer
 
     def _end(self) -> None:
@@ -237,7 +240,7 @@ def _explained(problem: Mismatch) -> Mismatch:
     """Return the failure of a call whose own result was correct but whose plan fails."""
     if problem.failure in _OWN_CLASSES:
         return problem
-    detail = f"its launches and host operations, repeated without it: {problem.detail}"
+    detail = f"when its launches and host operations are repeated without it: {problem.detail}"
     return _not_computed(detail)
 
 

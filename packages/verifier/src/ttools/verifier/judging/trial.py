@@ -413,7 +413,7 @@ class Trials:
         if self._structures.setdefault(key, structure) == structure:
             return []
         detail = (
-            "equal first calls of two processes differ in their kernels, grids or operators, "
+            "equal first calls in two processes use different kernels, grids or operators, "
             "although the candidate reads no elements on the host"
         )
         return [Mismatch("nondeterministic", detail)]
@@ -441,7 +441,7 @@ class Trials:
                 continue
             for one, other in zip(before, tensors, strict=True):
                 if one is not None and one != other:
-                    detail = "a result that was kept is changed by a later call"
+                    detail = "a later call changes the result of an earlier call"
                     return [Mismatch("stale_state", detail)]
         return []
 

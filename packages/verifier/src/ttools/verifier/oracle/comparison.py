@@ -121,7 +121,9 @@ def compare_part(
                 )
             )
     if given["grad"] and not found["grad"]:
-        problems.append(Mismatch("layout", f"{name} requires no gradient, the reference's does"))
+        problems.append(
+            Mismatch("layout", f"{name} does not require a gradient, but the reference's does")
+        )
     if found["alias"] and not given["alias"] and elements(found["image"]).numel():
         problems.append(
             Mismatch("layout", f"{name} shares memory with the argument `{found['alias']}`")

@@ -110,7 +110,7 @@ class Executor:
         ]
         run = selecting_run(spec.kernel)
         if run is None:
-            raise PlanError("a plan is executed outside of a run")
+            raise PlanError("a plan is executed outside a run")
         launch_again(_SOURCE, spec, ttir, self._kernels[ttir], values, run, self._timeout)
 
 
@@ -160,7 +160,7 @@ class _Memory:
             and made.storage_offset() == spec.element_offset
         )
         if not is_same:
-            raise PlanError("it returns another tensor than the plan says")
+            raise PlanError("it returns a different tensor than the plan specifies")
 
 
 def _filled(data: bytes) -> Any:

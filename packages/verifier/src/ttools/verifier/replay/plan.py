@@ -249,7 +249,7 @@ def _check_launch(plan: Plan, step: LaunchStep, defined: set[int], where: str) -
             raise PlanError(f"{where}: argument `{argument.name[:80]}` is an object, not a tensor")
         if isinstance(value, TensorSpec):
             if not argument.type.startswith("*"):
-                raise PlanError(f"{where}: argument `{argument.name[:80]}` is no pointer")
+                raise PlanError(f"{where}: argument `{argument.name[:80]}` is not a pointer")
             _check_view(plan, value, defined, where)
         elif argument.type.startswith("*") and value is not None:
             # A number would be used as an address in the process that executes the plan.

@@ -31,7 +31,7 @@ def issue_text(
     """
     named = ", ".join(f"`{kernel}`" for kernel in kernels) or "A kernel"
     lines = [
-        f"{named}: wrong result on {gpu}, right with the compiler's TTIR on a CPU",
+        f"{named}: wrong result on {gpu}, correct with the compiler's TTIR on a CPU",
         "",
         f"Wrong {times[0]} of {times[1]} times: {problem}",
         "",

@@ -31,7 +31,7 @@ _CASES = {
     "smallest and largest sizes": "at the smallest or largest sizes",
     "views": "with views as arguments",
     "special values": "with special values",
-    "sizes about blocks": "at sizes near multiples of the blocks",
+    "sizes about blocks": "at sizes near multiples of the block sizes",
     "unequal special values": "with special values in one argument",
     "one tensor as two arguments": "with one tensor as two arguments",
     "gradients of one argument": "with the gradient of one argument",
@@ -140,10 +140,10 @@ def _declaration(failure: Failure) -> str:
     if failure.views:
         named = [name for name in failure.views if name != "*"]
         listed = ", ".join(f'"{name}"' for name in named) or "..."
-        return f"if callers pass contiguous tensors only, declare CONTIGUOUS = [{listed}]"
+        return f"if callers pass only contiguous tensors, declare CONTIGUOUS = [{listed}]"
     kinds = {failure.values, *failure.values_of.values()} - {"drawn"}
     if any(kind_of(kind).is_special for kind in kinds):
-        return "if callers pass finite values only, declare FINITE = [...]"
+        return "if callers pass only finite values, declare FINITE = [...]"
     return ""
 
 

@@ -158,27 +158,27 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     """Return the template for a failure, an explanation for the reader, and template fields."""
     if "checks" in evidence:
         how = (
-            "Values need not show this failure, so the test runs ttools' checks. It"
+            "Values may not reveal this failure, so the test runs ttools' checks. It"
             "\nneeds ttools-sanitizer, and runs the kernel on the CPU in a separate process."
         )
         main = Template(_text("checks")).safe_substitute(kinds=repr(evidence["checks"]))
         return _text("checked").replace("$main", main), how, {}
     if "order" in evidence:
         how = (
-            "Only another order of programs shows this failure. The test"
+            "This failure occurs only in another order of programs. The test"
             "\nneeds ttools-interpreter. It runs the kernel in that order in a separate process."
         )
         order, seed = evidence["order"]
         fields = {"order": repr(order), "order_seed": repr(seed)}
         return _text("checked").replace("$main", _text("order")), how, fields
     if "operator" in evidence:
-        how = "Values do not show this failure, so torch's modes record which operators run."
+        how = "Values do not reveal this failure, so torch's modes record which operators run."
         return _text("operator"), how, {"operator": "{!r}, {}".format(*evidence["operator"])}
     if "launches" in evidence:
-        how = "Values do not show this failure. Without launches, the results must be wrong."
+        how = "Values do not reveal this failure. Without launches, the results must be wrong."
         return _text("launches"), how, {}
     if "touched" in evidence:
-        return _text("touched"), "Values do not show this failure, so arguments are watched.", {}
+        return _text("touched"), "Values do not reveal this failure, so arguments are watched.", {}
     return _text("values"), "", {}
 
 

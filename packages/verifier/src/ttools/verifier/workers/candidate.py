@@ -365,7 +365,7 @@ def _too_large(grid: Sequence[int]) -> str:
     """Describe the dimension of a grid that exceeds CUDA's limit; return "" if there is none."""
     for axis, count, most in zip("xyz", grid, CUDA_GRID, strict=False):
         if count > most:
-            return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
+            return f"launches {count:,} programs along {axis}; CUDA allows at most {most:,}"
     return ""
 
 

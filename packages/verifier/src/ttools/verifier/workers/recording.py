@@ -168,7 +168,7 @@ class PlanRecorder:
     def _add_constant(self, address: int, size: int, live: Any) -> int:
         self._constant_bytes += size
         if self._constant_bytes > _MOST_CONSTANTS:
-            self._refuse("tensors from outside of the call are too large to be recorded")
+            self._refuse("tensors from outside the call are too large to be recorded")
         data = ctypes.string_at(address, size) if size and not self._refused else b""
         self._storages.append(ConstantStorage(data))
         number = len(self._storages) - 1
