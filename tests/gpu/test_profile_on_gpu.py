@@ -354,7 +354,7 @@ def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not
 
 
 def test_totals_exclude_warm_up_launches() -> None:
-    with pytest.raises(UsageError, match="warm up cannot be separated"):
+    with pytest.raises(UsageError, match="warm-up launches cannot be separated"):
         profile(data="tree", warmup=1)
 
 

@@ -274,7 +274,7 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     assert row["limited_by"] == "memory"
     assert assumptions_of(device, [row]) == (
         f"{condition_of(device)}; atomics update an element 16,384 times in counter_kernel; "
-        "the bounds leave this out, as the rate of a100 is unknown"
+        "the bounds leave this out, because the rate of such updates on a100 is unknown"
     )
 
 
@@ -292,6 +292,6 @@ def test_only_the_important_of_many_signatures_are_analysed(
     signatures = analysis.signatures.set_index("grid")
     assert set(signatures.index[signatures["projected_s"].notna()]) == {"4", "1"}
     assert analysis.notes["scale_kernel"] == (
-        "of its 4 grids and shapes, the 2 that request most bytes were analysed; projections and "
-        "advice refer to these"
+        "of its 4 grids and shapes, only the 2 that request the most bytes were analysed; "
+        "projections and advice refer to these"
     )

@@ -221,7 +221,7 @@ def test_proton_with_a_loaded_cupti_is_not_intercepted(
     real.deliver(copy(1, 1, 1, 2), _SIZE)
     recorder.end()
     assert (len(proton.given), recorder.operations) == (1, [])
-    assert recorder.reason == "Proton had loaded CUPTI before"
+    assert recorder.reason == "Proton had already loaded CUPTI"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_other_versions_of_cupti_are_refused(
     recorder = CopyRecorder(OwnCopies())
     with recorder.in_front_of_cupti():
         StandInProton()
-    reason = "" if is_known else f"the records of CUPTI version {version} are unknown"
+    reason = "" if is_known else f"the record format of CUPTI version {version} is unknown"
     assert recorder.reason == reason
 
 

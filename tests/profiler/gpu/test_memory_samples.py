@@ -176,7 +176,8 @@ def test_a_sample_of_many_launches_is_counted_as_an_estimate() -> None:
     assert row["bytes_max"] >= 0.9 * requested(lengths[-1])
     assert (row["told_by"], row["counted"]) == ("estimate", len(exact))
     assert row["estimated"] == (
-        f"{len(exact)} of {len(lengths)} launches were counted; memory decides their work"
+        f"{len(exact)} of {len(lengths)} launches were counted; their work depends on "
+        "the contents of memory"
     )
     for name in ("gflops", "gbytes", "intensity", "bound_s", "memory_share", "efficiency"):
         assert pd.isna(row[name]), name

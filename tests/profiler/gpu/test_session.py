@@ -111,7 +111,7 @@ def test_trials_and_kernels_between_them_are_omitted() -> None:
     assert (trials.launches, trials.libraries) == (3, 2)
     assert trials.seconds == pytest.approx(sum(every[n].seconds for n in (2, 3, 4, 5, 8)))
     assert str(trials) == (
-        "3 trial launches by autotuners left out, with 2 kernels of libraries between them"
+        "3 trial launches by autotuners left out, with 2 library kernels between them"
     )
     assert (notes, str(Trials())) == ({}, "")
 

@@ -146,7 +146,10 @@ def test_failures_are_reported_and_others_measured() -> None:
     failures = {(row.shape["columns"], row.implementation): row.failure for row in sweep.rows}
     assert failures[16, "failing"] == failures[16, "by_torch"] == failures[40, "by_torch"] == ""
     assert failures[40, "failing"] == "MemoryError: too many columns"
-    assert failures[40, "one_row"] == "returns a tensor of [1, 40], the baseline one of [3, 40]"
+    assert (
+        failures[40, "one_row"]
+        == "returns a tensor of shape [1, 40], but the baseline one of [3, 40]"
+    )
     assert all(row.time is None and row.error is None for row in sweep.rows if row.failure)
 
 

@@ -132,12 +132,12 @@ def profile(
     else:
         if timeout:
             raise UsageError(
-                "timeout needs launches on the CPU; launches on a GPU cannot be stopped"
+                "timeout applies only to launches on the CPU; launches on a GPU cannot be stopped"
             )
         if warmup and data == "tree":
             raise UsageError(
-                "data='tree' keeps sums, from which launches that warm up cannot be separated; "
-                "leave out `warmup`, or use data='trace'"
+                "data='tree' keeps only sums, from which warm-up launches cannot be separated; "
+                "omit `warmup`, or use data='trace'"
             )
         options = ProtonOptions(context=context, data=data, backend=backend, mode=mode, hook=hook)
         session = GpuSession(

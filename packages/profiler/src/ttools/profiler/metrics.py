@@ -185,7 +185,7 @@ _PROJECTION = _group(
 )
 _REFUSAL = _group(
     "from the limits of the target and the compiled kernel",
-    ("cannot_launch", "text", "cannot launch", "Why the target refuses the launch."),
+    ("cannot_launch", "text", "cannot launch", "Why the target rejects the launch."),
     needs="refusal",
 )
 _RESOURCES = (
@@ -264,16 +264,16 @@ KERNELS = (
     _MASKED,
     Metric(
         *("updates", "number", "updates per element"),
-        "Average number of atomic updates of an element, in the launch with most updates.",
-        "bytes that atomics request, divided by the different bytes among them",
+        "Average number of atomic updates of an element, in the launch with the most updates.",
+        "bytes that atomics request, divided by the distinct bytes among them",
     ),
     Metric(
-        *("gflops", "number", "Gflop/s", "10^9 operations per second, in the mean time."),
+        *("gflops", "number", "Gflop/s", "10^9 operations per second, by the mean time."),
         "`flops / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("flops", "mean_s", 1e9)),
     ),
     Metric(
-        *("gbytes", "number", "GB/s", "10^9 requested bytes per second, in the mean time."),
+        *("gbytes", "number", "GB/s", "10^9 requested bytes per second, by the mean time."),
         "`bytes / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("bytes", "mean_s", 1e9)),
     ),
@@ -291,7 +291,12 @@ KERNELS = (
             "Source of the figures: `counts`, `estimate`, `kernel` or `cupti`.",
         ),
         ("estimated", "text", "estimated", "Reason why the figures are estimates."),
-        ("counted", "count", "counted", "Number of launches that were counted; rates need all."),
+        (
+            "counted",
+            "count",
+            "counted",
+            "Number of launches that were counted; rates are shown only if all were.",
+        ),
     ),
     *_group(
         _COUNTED,
@@ -341,7 +346,7 @@ KERNELS = (
 
 _SIGNATURE = (
     *_KERNEL,
-    Metric("grid", "text", "grid", "Number of programs along each axis, as `64x2`.", _OF_RUN),
+    Metric("grid", "text", "grid", "Number of programs along each axis, such as `64x2`.", _OF_RUN),
     Metric(
         *("specialisation", "text", "specialised"),
         "Difference from the kernel's other specialisations, such as `n: constant 1`.",
@@ -410,7 +415,7 @@ ACCESSES = (
     ),
     Metric(
         *("sectors_per_request", "hundredths", "sectors per request"),
-        "Sectors of 32 bytes that a request of a warp moves, on average.",
+        "Average number of 32-byte sectors per warp-level memory request.",
         _TRACED,
         short="sectors",
     ),
@@ -581,5 +586,5 @@ _ONLY: Mapping[Needs, str] = {
     "cuda": "; with an NVIDIA target",
     "measured": "; for a run on the device",
     "projection": "; for a run on the CPU, with an NVIDIA device",
-    "refusal": "; for a run on the CPU, if the target refuses a launch",
+    "refusal": "; for a run on the CPU, if the target rejects a launch",
 }

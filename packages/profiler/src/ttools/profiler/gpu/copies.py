@@ -211,7 +211,7 @@ class CopyRecorder:
         else:
             self._library.ttools_record_copies(0)
             self._library = None
-            self.reason = "Proton had loaded CUPTI before"
+            self.reason = "Proton had already loaded CUPTI"
 
     def end(self) -> None:
         """Collect the recorded operations; call it once Proton's session has ended."""
@@ -338,7 +338,7 @@ def _check_version(real: Path) -> None:
     except (OSError, AttributeError) as error:
         raise UnavailableError(f"CUPTI cannot be loaded: {error}") from error
     if status or not any(version.value in versions for versions in _VERSIONS):
-        raise UnavailableError(f"the records of CUPTI version {version.value} are unknown")
+        raise UnavailableError(f"the record format of CUPTI version {version.value} is unknown")
 
 
 def compile_recorder(real: Path, folder: Path) -> Path:
@@ -382,7 +382,7 @@ def _declared(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise UnavailableError(f"their recorder cannot be loaded: {error}") from error
+        raise UnavailableError(f"the recorder cannot be loaded: {error}") from error
     library.ttools_recorded.argtypes = (ctypes.POINTER(_Record), ctypes.c_size_t)
     library.ttools_recorded.restype = ctypes.c_size_t
     library.ttools_first_kernel.restype = ctypes.c_uint64

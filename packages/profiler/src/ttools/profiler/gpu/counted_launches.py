@@ -509,11 +509,12 @@ _NOTHING = KernelMetadata(MappingProxyType({}))
 #: The limit of all copies of memory on the GPU together, in bytes.
 _MOST_COPIED = 256 << 20
 _COPY_LIMIT = (
-    "its work depends on memory, and copies of this memory take more than 256 MiB, so later "
-    "launches are estimated from earlier ones"
+    "its work depends on the contents of memory, and copies of this memory take more than 256 MiB, "
+    "so later launches are estimated from earlier ones"
 )
 _CAPTURED = (
-    "not counted: its work depends on memory, and a CUDA graph captured it before it ran once"
+    "not counted: its work depends on the contents of memory, and a CUDA graph captured the kernel "
+    "before it had run"
 )
 
 

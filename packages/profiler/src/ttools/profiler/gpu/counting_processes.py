@@ -155,7 +155,7 @@ class CountingProcesses:
     def _start(self) -> Worker:
         """Start a process and wait until it is ready."""
         if self._failures >= _MOST_FAILURES:
-            raise WorkerEndedError("the processes that count have ended")
+            raise WorkerEndedError("the counting processes have terminated")
         threads = str(max(1, processors() // self._number))
         limits = Limits(errors="dropped")
         worker = spawn_worker(f"{__name__}:serve_requests", [threads], limits, PickleCodec())

@@ -280,7 +280,8 @@ def join(
         elif own:
             notes.setdefault(
                 time.kernel,
-                f"{len(own)} launches but {numbers[time.kernel]} times, so counts are left out",
+                f"there are {len(own)} launches but {numbers[time.kernel]} times, so counts are "
+                "left out",
             )
         if own and len(own) != numbers[time.kernel] and any(other.trial for other in own):
             # It is certainly a trial only if all launches are.

@@ -20,9 +20,9 @@ from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.work import Access, Blocks, work_of
 
 ASSUMPTIONS = (
-    "instructions of the compiled kernel, times the trip counts of its loops; data that fits the "
-    "last level of cache is in it before the launch begins; kernels that the model was not fitted "
-    "to were within the interval nine times in ten"
+    "instructions of the compiled kernel are multiplied by the trip counts of its loops; data that "
+    "fits in the last-level cache is there when the launch begins; of kernels that the model was "
+    "not fitted to, nine in ten were within the interval"
 )
 #: The devices to which the constants were fitted.
 _FITTED = ("h100", "h200")
@@ -147,7 +147,7 @@ def _outside(inspection: Inspection, code: MachineCode | None, device: Device) -
     if device.name not in _FITTED:
         yield f"is scaled from {' and '.join(_FITTED)} by published rates"
     if code is None:
-        yield "is estimated from counts, as its machine code is not read"
+        yield "is estimated from counts, because its machine code was not read"
         return
     executed = {
         instruction.name: unit_of(instruction)
@@ -162,4 +162,4 @@ def _outside(inspection: Inspection, code: MachineCode | None, device: Device) -
         yield "has atomics in shared memory"
     unseen = [n for n, unit in executed.items() if n not in _SEEN and unit not in _ALIKE]
     if unseen:
-        yield f"executes {', '.join(sorted(unseen))}, as no measured launch does"
+        yield f"executes {', '.join(sorted(unseen))}, which no measured launch does"

@@ -42,7 +42,7 @@ def condition_of(device: Device) -> str:
     cache = f", up to {device.cache / 2**20:,.0f} MiB," if device.cache else ""
     return (
         f"{ASSUMPTIONS}; it holds if the data is in memory: data that earlier launches left in the "
-        f"last level of cache{cache} need not cross the bus"
+        f"last-level cache{cache} does not cross the bus"
     )
 
 
@@ -69,8 +69,8 @@ def doubts_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> Iterator[str
     if often and not any(name.startswith(ATOMICS) for name in device.peaks):
         counts = [f"{updates:,.0f} times in {kernel}" for kernel, updates in often.items()]
         yield (
-            f"atomics update an element {', '.join(counts)}; the bounds leave this out, as the "
-            f"rate of {device.name} is unknown"
+            f"atomics update an element {', '.join(counts)}; the bounds leave this out, "
+            f"because the rate of such updates on {device.name} is unknown"
         )
 
 

@@ -105,11 +105,11 @@ def _uncoalesced(evidence: Evidence) -> Hints:
             continue
         sentence = (
             f"{_named(access.trace.kind)} moves {access.sectors_per_request:.1f} sectors of 32 "
-            f"bytes per request of a warp, where {access.ideal_per_request:.1f} would do: "
+            f"bytes per warp request, where {access.ideal_per_request:.1f} would suffice: only "
             f"{1 / waste:.0%} of the bytes moved are requested"
         )
         if cached:
-            sentence += "; the next requests get most of the others from the L1 cache"
+            sentence += "; the following requests get most of the others from the L1 cache"
         yield access.location, access.sectors_per_request, sentence, _coalescing(access)
 
 
@@ -156,9 +156,9 @@ def _coalescing(access: AccessQuality) -> str:
     extent, size = access.trace.shape[axis], access.trace.size
     if extent * size < SECTOR:
         return (
-            f"give the tile at least {SECTOR // size} elements along axis {axis}, along which they "
-            f"are adjacent in memory: its {extent} fill {extent * size} of the {SECTOR} bytes of a "
-            "sector"
+            f"give the tile at least {SECTOR // size} elements along axis {axis}, whose elements "
+            f"are adjacent in memory: its {extent} elements fill only {extent * size} of the "
+            f"{SECTOR} bytes of a sector"
         )
     if access.next_thread[axis] > 1:
         return (
@@ -187,10 +187,10 @@ def _promise(access: AccessQuality) -> str:
     wide = max(access.group)
     group = f"[{', '.join(map(str, access.group))}]"
     return (
-        f"promise alignment: tl.multiple_of(row * stride, {wide}) on computed offsets (on a "
+        f"declare alignment: tl.multiple_of(row * stride, {wide}) on computed offsets (on a "
         f"parameter alone it has no effect) and tl.max_constancy(mask, {group}) on the mask, if "
         f"there is one; both are valid only while row * stride and the mask's bound are multiples "
-        f"of {wide}. Or pad rows to a multiple of 16 elements, which needs no promise"
+        f"of {wide}. Or pad rows to a multiple of 16 elements, which needs no such hint"
     )
 
 
@@ -203,7 +203,7 @@ def _spilling(evidence: Evidence) -> Hints:
     own = evidence.inspection.resources
     if own.spilled:
         sentence = (
-            f"{own.spilled:,} bytes of each thread do not fit into its {own.registers} registers; "
+            f"{own.spilled:,} bytes of each thread do not fit in its {own.registers} registers; "
             f"{own.spill_instructions} instructions move them to memory and back"
         )
         yield None, own.spilled, sentence, _HOLD_LESS

@@ -373,8 +373,8 @@ class _Analysis:
             if len(signatures) > MOST:
                 self._notes.setdefault(
                     kernel,
-                    f"of its {len(signatures)} grids and shapes, the {MOST} that request most "
-                    "bytes were analysed; projections and advice refer to these",
+                    f"of its {len(signatures)} grids and shapes, only the {MOST} that request the "
+                    "most bytes were analysed; projections and advice refer to these",
                 )
             counts = [signature.sample.counts for signature in signatures]
             estimated = any(work.estimated for work in counts if work is not None)

@@ -158,7 +158,10 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
     ):
         row |= {f"{name}_min": min(values), f"{name}_max": max(values)}
     if row["counted"] < launches:
-        why = f"{row['counted']:,} of {launches:,} launches were counted; memory decides their work"
+        why = (
+            f"{row['counted']:,} of {launches:,} launches were counted; their work depends on the "
+            "contents of memory"
+        )
         return {**row, "told_by": "estimate", "estimated": why}
     if not all(c.exact for c, _ in counted):
         row |= {"told_by": "estimate", "estimated": "the work depends on the order of the programs"}

@@ -56,5 +56,5 @@ class Trials:
             f"{counted(self.launches, 'trial launch', 'trial launches')} by autotuners left out"
         )
         if self.libraries:
-            sentence += f", with {counted(self.libraries, 'kernel')} of libraries between them"
+            sentence += f", with {counted(self.libraries, 'library kernel')} between them"
         return sentence

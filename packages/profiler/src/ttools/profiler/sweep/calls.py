@@ -70,10 +70,11 @@ def bytes_of(*values: Any) -> int:
 def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
     """Return why results cannot be compared with those of the baseline; empty if they can be."""
     if len(results) != len(wanted):
-        return f"returns {len(results)} tensors, the baseline {len(wanted)}"
+        return f"returns {len(results)} tensors, but the baseline returns {len(wanted)}"
     for own, other in zip(results, wanted, strict=True):
         if own.shape != other.shape:
-            return f"returns a tensor of {list(own.shape)}, the baseline one of {list(other.shape)}"
+            own_shape, wanted_shape = list(own.shape), list(other.shape)
+            return f"returns a tensor of shape {own_shape}, but the baseline one of {wanted_shape}"
     return ""
 
 

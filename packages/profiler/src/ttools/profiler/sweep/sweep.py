@@ -282,7 +282,7 @@ class Sweep(Result):
         with torch.device("cpu"):
             arguments = self._inputs(**shape)
         if not isinstance(arguments, Mapping):
-            raise UsageError("it must return keyword arguments")
+            raise UsageError("it must return a mapping of keyword arguments")
         return on_gpu(arguments) if self._on_gpu else dict(arguments)
 
     def _flops(self, arguments: dict[str, Any]) -> int:
