@@ -258,10 +258,10 @@ def test_wrong_marker_is_reported(run_pytest: Pytest) -> None:
     result = run_pytest(marked(*wrong), "--ttools-sanitize")
     assert outcome(result) == "5 errors"
     for sentence in (
-        "@pytest.mark.ttools takes checks=..., allow=[...] only",
+        "@pytest.mark.ttools accepts only checks=... and allow=[...]",
         "there is no check `lint`",
         "there is no kind or check `oob_lod`",
-        "3 is no list of names",
+        "3 is not a list of names",
     ):
         assert sentence in result.stdout
     assert "Traceback" not in result.stdout

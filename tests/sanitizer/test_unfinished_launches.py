@@ -198,13 +198,18 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
 
 
 PHASES = {
-    "front end": (ASTSource, "make_ir", "compilation", "it was not made, so not checked"),
-    "passes": (rewrites, "inline_calls", "compilation", "it was not made, so not checked"),
-    "LLVM": (cache, "wait_for", "compilation", "it was not made, so not checked"),
-    "analysis": (racecheck, "near_accesses", "race analysis", "races in it were not looked for"),
+    "front end": (ASTSource, "make_ir", "compilation", "the launch was not made and not checked"),
+    "passes": (rewrites, "inline_calls", "compilation", "the launch was not made and not checked"),
+    "LLVM": (cache, "wait_for", "compilation", "the launch was not made and not checked"),
+    "analysis": (
+        racecheck,
+        "near_accesses",
+        "race analysis",
+        "races in this launch were not checked for",
+    ),
     "second order": (
         *(racecheck, "in_another_order", "run in another order"),
-        "races that only this shows were not looked for",
+        "races that only this phase can detect were not checked for",
     ),
 }
 
@@ -225,7 +230,7 @@ def test_a_phase_that_takes_too_long_is_left_out(
         fills[(1,)](out)  # the program continues
     (finding,) = report.findings
     assert (finding.kind, finding.severity, finding.check) == ("not_checked", "error", "launch")
-    assert finding.message.startswith(f"{phase} of launch 1 of kernel `counts` stopped after ")
+    assert finding.message.startswith(f"{phase} of launch 1 of kernel `counts` was stopped after ")
     assert finding.message.endswith(f" s (--timeout); {missing}")
     assert finding.launch is not None
     (entry,) = (launch for launch in report.launches if launch.kernel == "counts")

@@ -176,7 +176,7 @@ def test_internal_failure_keeps_the_findings(ttools: Run, tmp_path: Path) -> Non
         (("--update-baseline", "buggy.py"), "--update-baseline needs --baseline FILE"),
         (("--output", "none/x.json", "buggy.py"), "there is no folder `none`"),
         (("--grid", "4", "buggy.py"), "--grid is for .ttir files"),
-        (("--all-configs", "--first-config", "buggy.py"), "exclude each other"),
+        (("--all-configs", "--first-config", "buggy.py"), "cannot be used together"),
         (("--on", "gpu", "--gpu", "h100", "buggy.py"), "--gpu applies only to the CPU"),
         (("--gpu", "h10", "buggy.py"), "--gpu: there is no GPU `h10`"),
     ],

@@ -273,7 +273,7 @@ def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        ("sanitize", 1, "compilation of launch 1 of kernel `takes_turns` stopped after "),
+        ("sanitize", 1, "compilation of launch 1 of kernel `takes_turns` was stopped after "),
         ("interpret", 1, "error: compilation of kernel `takes_turns` was stopped after "),
         ("profile", 1, "error: compilation of kernel `takes_turns` was stopped after "),
     ],

@@ -163,7 +163,7 @@ def test_stores_that_end_inside_16_bytes_are_warned_of(columns: int, is_warned_o
         reported = [(f.kind, f.severity) for f in report.findings]
         assert reported == [("bad_descriptor", "warning")] * is_warned_of
         assert all(
-            "no multiple of 16 bytes: a store may go on" in f.message for f in report.findings
+            "not a multiple of 16 bytes: a store may continue" in f.message for f in report.findings
         )
 
 

@@ -52,7 +52,7 @@ def test_values_without_a_bin_are_reported(dtype: torch.dtype, value: int) -> No
     (finding,) = findings
     assert (finding.kind, finding.severity, finding.count) == ("oob_bin", "warning", 1)
     assert (finding.program, finding.lane) == ((1, 0, 0), (5,))
-    assert "outside of its 8 bins" in finding.message
+    assert "outside its 8 bins" in finding.message
     assert finding.variables == (("value", str(value)),)
 
 

@@ -124,11 +124,14 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
             lambda: looked_up[(1,)](
                 torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8
             ),
-            "mask the load where the index from `index_ptr` is outside, or correct `index_ptr`",
+            (
+                "mask the load where the index from `index_ptr` is out of range, "
+                "or correct `index_ptr`"
+            ),
         ),
         (
             lambda: boxed[(2,)](torch.ones(6, 8), torch.ones(8, 8), 8, N=8),
-            "a descriptor leaves out what is outside its own shape: give it the tensor's",
+            "a descriptor ignores accesses outside its own shape: give it the tensor's shape",
         ),
         (
             lambda: strided[(1,)](torch.ones(1).expand(8), torch.ones(8), 8, B=8),
@@ -136,7 +139,7 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
         ),
         (
             lambda: shifted[(1,)](torch.ones(8), torch.ones(8), 8, B=8),
-            "mask what lies before the first element, too, for example with `before >= 0`",
+            "also mask accesses before the first element, for example with `before >= 0`",
         ),
     ],
     ids=["index", "descriptor", "strides", "negative"],
@@ -153,7 +156,10 @@ def test_the_origin_of_an_index() -> None:
         looked_up[(1,)](torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8)
     (finding,) = report.findings
     (source,) = finding.related
-    assert source.message == "a number that the address is made of is loaded here from `index_ptr`"
+    assert (
+        source.message
+        == "a number that the address is computed from is loaded here from `index_ptr`"
+    )
     assert source.location is not None
     assert finding.location is not None
     assert source.location.line == finding.location.line - 1

@@ -129,7 +129,7 @@ def test_modes_of_the_installed_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     assert instrumentation_modes() >= {"asan", "consan"}
     with pytest.raises(TtoolsError, match="Triton has `asan` for GPUs of AMD only"):
         require_modes([MODES["asan"]], "nvidia")
-    with pytest.raises(TtoolsError, match="for GPUs of NVIDIA only, and torch is built for those"):
+    with pytest.raises(TtoolsError, match="only for NVIDIA GPUs, but torch is built for AMD"):
         require_modes([MODES["iisan"]], "amd")
     monkeypatch.setattr(
         "ttools.core.triton_versions.instrumentation_modes", lambda: frozenset({"asan"})

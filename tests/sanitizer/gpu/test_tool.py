@@ -81,7 +81,7 @@ def test_no_tool_is_installed(tmp_path: Path) -> None:
             r"is compute-sanitizer 2021\.1\.0; ttools needs 2023\.3",
         ),
         ("Version 2023.2.9", 0o755, r"ttools needs 2023\.3 or later"),
-        ("hello", 0o755, "printed no version of compute-sanitizer, but: hello"),
+        ("hello", 0o755, "did not print a version of compute-sanitizer, but: hello"),
         ("", 0o644, "cannot be run: Permission denied"),
     ],
 )
@@ -95,5 +95,5 @@ def test_unusable_tools_are_refused(
 
 def test_environment_variable_names_a_missing_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/no/such/file")
-    with pytest.raises(TtoolsError, match="is `/no/such/file`, and there is no such file"):
+    with pytest.raises(TtoolsError, match="is `/no/such/file`, but there is no such file"):
         find_tool()

@@ -77,7 +77,7 @@ def test_a_product_that_wraps(schedule: str) -> None:
     assert line_of(check) == "offset = row * stride  # here"
     assert check.argument == 0
     assert "int32 product" in check.message
-    assert "int64 would do" in check.message
+    assert "int64 would suffice" in check.message
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
@@ -99,7 +99,7 @@ def test_narrow_indices_from_memory() -> None:
     (check,) = run(blocks, (4,), arguments)
     assert check.where.any(axis=1).tolist() == [False, False, True, True]
     assert "int16 product" in check.message
-    assert "int32 would do" in check.message
+    assert "int32 would suffice" in check.message
 
 
 # ---- comparison with exact arithmetic

@@ -60,7 +60,7 @@ def test_a_running_sum_of_bytes_wraps(schedule: str) -> None:
     np.testing.assert_array_equal(failure.where[0], [0, 0, 0, 1, 1, 1, 1, 1])
     assert "end = tl.associative_scan" in line_of(failure)
     assert "a uint8 running sum of 8 elements wraps around" in failure.message
-    assert "int16 would do" in failure.message
+    assert "int16 would suffice" in failure.message
 
 
 @pytest.mark.parametrize(("factor", "wraps"), [(1, False), (2, True)])

@@ -284,7 +284,7 @@ def sanitize(
             f"pdb_on_finding={pdb_on_finding!r}: must be a bool or one of {', '.join(SEVERITIES)}"
         )
     if all_configs and first_config:
-        raise UsageError("all_configs and first_config exclude each other")
+        raise UsageError("all_configs and first_config cannot be used together")
     options = SanitizeOptions(
         checks=parse_checks([checks] if isinstance(checks, str) else checks),
         view_bounds=view_bounds,

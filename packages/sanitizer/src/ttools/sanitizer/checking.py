@@ -127,8 +127,8 @@ def _missing(check: Check, is_own: bool, found_some: bool) -> str:
     """
     defects = check.seeks or "findings"
     if not is_own:
-        return f"{defects} that only this shows were not looked for"
-    return f"{'other ' if found_some else ''}{defects} in it were not looked for"
+        return f"{defects} that only this phase can detect were not checked for"
+    return f"{'other ' if found_some else ''}{defects} in this launch were not checked for"
 
 
 def _note_stop(

@@ -94,7 +94,7 @@ def add_options(parser: pytest.Parser) -> None:
         "CPU if there is no GPU)",
     )
     parser.addini("ttools_device_map", "device that stands in for CUDA devices")
-    parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
+    parser.addini("ttools_sanitize", "checks to run on the kernels that tests launch")
     parser.addini("ttools_fail_on", "lowest severity of findings that fail a test", default="error")
     parser.addini("ttools_view_bounds", "severity of accesses outside a tensor, inside its storage")
     parser.addini("ttools_all_configs", "run every configuration", type="bool", default=False)

@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, read the options, and prepare the process for checks."""
     config.addinivalue_line(
         "markers",
-        "ttools(checks=..., allow=[...]): make these checks of the kernels that the test launches; "
+        "ttools(checks=..., allow=[...]): run these checks on the kernels that the test launches; "
         "findings of the kinds allowed do not fail it",
     )
     plugin = _Plugin(config)
@@ -210,7 +210,9 @@ class _Plugin:
         chosen = self.options.checks
         for marker in reversed([*item.iter_markers("ttools")]):
             if marker.args or set(marker.kwargs) - {"checks", "allow"}:
-                pytest.fail("@pytest.mark.ttools takes checks=..., allow=[...] only", pytrace=False)
+                pytest.fail(
+                    "@pytest.mark.ttools accepts only checks=... and allow=[...]", pytrace=False
+                )
             if "checks" in marker.kwargs:
                 chosen = ",".join(_listed(marker.kwargs["checks"]))
         if chosen is not None:
@@ -308,5 +310,5 @@ def _listed(names: object) -> list[str]:
         return []
     listed = names.split(",") if isinstance(names, str) else names
     if not isinstance(listed, Iterable) or not all(isinstance(name, str) for name in listed):
-        pytest.fail(f"@pytest.mark.ttools: {names!r} is no list of names", pytrace=False)
+        pytest.fail(f"@pytest.mark.ttools: {names!r} is not a list of names", pytrace=False)
     return [name.strip() for name in listed]

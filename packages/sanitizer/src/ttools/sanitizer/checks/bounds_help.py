@@ -18,12 +18,12 @@ from ttools.sanitizer.causes.local_masks import LocalMask
 
 #: Regular expressions for the functions of `triton.language` and of descriptors by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
-_DESCRIPTOR = "a descriptor leaves out what is outside its own shape: give it the tensor's"
+_DESCRIPTOR = "a descriptor ignores accesses outside its own shape: give it the tensor's shape"
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
-_NEGATIVE = "mask what lies before the first element, too{below}"
-_LOADED = "mask the {access} where the index from `{table}` is outside, or correct `{table}`"
+_NEGATIVE = "also mask accesses before the first element{below}"
+_LOADED = "mask the {access} where the index from `{table}` is out of range, or correct `{table}`"
 _LOADED_MASKED = (
-    "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
+    "the mask does not keep the index from `{table}` in range: compare it with the bound of this "
     "tensor, or correct `{table}`"
 )
 _NEGATIVE_LOADED = (
@@ -32,9 +32,9 @@ _NEGATIVE_LOADED = (
 )
 _NEGATIVE_MASKED = "; the mask does not reject negative indices"
 _FORGOTTEN = "pass `{mask}` (line {line}), which is never used, as the mask of this {{access}}"
-_UNBOUNDED = "the mask does not bound {}: compare it with the extent of this tensor, too"
+_UNBOUNDED = "the mask does not bound {}: also compare it with the extent of this tensor"
 _SCALAR = (
-    "make the {access} only where its index is inside, for example with `mask={index} < {bound}`"
+    "perform the {access} only if its index is in range, for example with `mask={index} < {bound}`"
 )
 _TILE = (
     "mask the {access} along each axis, for example with "

@@ -58,8 +58,8 @@ SHARED_KINDS: Kinds = {
     ),
     "interrupted": Kind(
         severity="note",
-        meaning="A launch or its checks were stopped by Ctrl-C, or by a signal that ends the "
-        "process.",
+        meaning="A launch or its checks were stopped by Ctrl-C, or by a signal that "
+        "terminates the process.",
     ),
     "timeout": Kind(
         severity="error",

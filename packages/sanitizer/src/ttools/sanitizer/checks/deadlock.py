@@ -28,8 +28,8 @@ from ttools.sanitizer.races.locks.lost_signals import lost_signal
 #: machine. With two, neighbouring programs can still wait for each other.
 _CONCURRENT_PROGRAMS = 2
 _HELP_CO_RESIDENCY = (
-    "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True makes "
-    "sure of, or split the kernel in two"
+    "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True "
+    "ensures, or split the kernel in two"
 )
 _HELP_LOST = "let the program that sets the word wait until it has been taken"
 _HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
@@ -208,7 +208,7 @@ def _who_waits(line: str, here: SourceLocation | None) -> str:
 
 def _doubtful(deadlock: Finding) -> Finding:
     """Return the finding with a note that out-of-bounds accesses may have caused the deadlock."""
-    note = "accesses outside of tensors were not made, which may be why it waits"
+    note = "accesses outside tensors were skipped, which may have caused the deadlock"
     return replace(deadlock, notes=(*deadlock.notes, note), help="correct those accesses first")
 
 

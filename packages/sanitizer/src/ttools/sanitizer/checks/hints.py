@@ -18,11 +18,11 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 _PASS = Pass("hints", "hints", bad_hint.apply)
 _MESSAGES = {
-    "specialisation": "the kernel was compiled for a multiple of {divisor} in `{name}`",
+    "specialisation": "the kernel was compiled for a `{name}` that is a multiple of {divisor}",
     "source": "`{name}` contradicts the hint tl.multiple_of(…, {divisor})",
 }
 _HELP_SPECIALISATION = (
-    "launch the function instead of the compiled kernel, or pass data as it was compiled for"
+    "launch the function instead of the compiled kernel, or pass data that it was compiled for"
 )
 
 
@@ -37,7 +37,7 @@ class Hints(Check):
             severity="error",
             meaning="The data contradicts `multiple_of`, `max_contiguous`, `max_constancy` or "
             "`assume`, or the specialisation of a compiled kernel that is launched again.",
-            help="remove the hint, or pass data that satisfy it",
+            help="remove the hint, or pass data that satisfies it",
         )
     }
 

@@ -29,7 +29,7 @@ class GpuRules(Check):
     kinds: ClassVar[Kinds] = {
         "refused_launch": Kind(
             severity="error",
-            meaning="A GPU refuses the launch: the grid or a cluster is too large, a program needs "
+            meaning="A GPU rejects the launch: the grid or a cluster is too large, a program needs "
             "too many threads or too much memory, or a tensor is in host memory.",
         ),
     }
@@ -55,5 +55,5 @@ class GpuRules(Check):
         return broken_rules(GpuNeeds(shared=shared_memory(launch, target)), limits)
 
     def _refused(self, violation: Violation) -> Finding:
-        message = f"a GPU refuses this launch: {violation.message}"
+        message = f"a GPU rejects this launch: {violation.message}"
         return self.finding("refused_launch", message, help=violation.help, count=0)

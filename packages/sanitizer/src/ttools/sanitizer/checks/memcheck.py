@@ -92,8 +92,8 @@ class Memcheck(Check):
         ),
         "bad_descriptor": Kind(
             severity="error",
-            meaning="A tensor descriptor is made of a shape, strides or a block that a GPU cannot "
-            "take; a warning where rows that are stored end within 16 bytes.",
+            meaning="A tensor descriptor has a shape, strides or a block that a GPU does not "
+            "support; a warning if rows that are stored do not end at a multiple of 16 bytes.",
             help="give the descriptor the tensor's own shape and strides",
         ),
         "use_after_free": Kind(
@@ -104,7 +104,7 @@ class Memcheck(Check):
         "shared_arguments": Kind(
             severity="note",
             meaning="Two arguments to which the kernel writes have elements in common.",
-            help="pass tensors that share no elements, unless the kernel is made for it",
+            help="pass tensors that share no elements, unless the kernel is designed for it",
         ),
         "unused_load": Kind(
             severity="note",
@@ -251,7 +251,9 @@ class Memcheck(Check):
     def _dead_load(self, load: UnusedLoad) -> Finding:
         message, help_line = "dead load removed by Triton; not checked", dict[str, str]()
         if load.waits:
-            message = "this loop does not wait: Triton removes it, as a plain load sees no change"
+            message = (
+                "this loop does not wait: Triton removes it, as plain loads need not see changes"
+            )
             help_line = {"help": _HELP_POLL}
         return self.finding(
             "unused_load",
@@ -346,7 +348,7 @@ class _FailedAccess:
             return ()
         table = self._index_table()
         source = f" from `{table}`" if table else ""
-        what = "a number that the address is made of"
+        what = "a number that the address is computed from"
         if self.table >= 0 and self.table == self.index.parameter:
             what = "the pointer"
         message = f"{what} is loaded here{source}"
@@ -390,12 +392,12 @@ class _FailedAccess:
         address = self.witness.address
         freed = self.addresses.freed(address)
         if freed is not None:
-            notes = (f"address {address:#x} was in {freed}, which is freed",)
-            return "use_after_free", f"{noun} of freed memory by a pointer", notes, None
+            notes = (f"address {address:#x} was in {freed}, which has been freed",)
+            return "use_after_free", f"{noun} of freed memory through a pointer", notes, None
         nearby = self.addresses.near(address)
-        notes = (f"address {address:#x} {nearby or 'belongs to no tensor that this run has seen'}",)
+        notes = (f"address {address:#x} {nearby or 'is not in any tensor that this run has seen'}",)
         help_line = _HELP_NEAR if nearby else _HELP_UNKNOWN
-        kind, message = f"oob_{self.site.kind}", f"out-of-bounds {noun} by a computed pointer"
+        kind, message = f"oob_{self.site.kind}", f"out-of-bounds {noun} through a computed pointer"
         return kind, message, notes, self._help() if self.site.choices else help_line
 
     def _help(self) -> str:
@@ -498,7 +500,7 @@ def end_of_rows(tensor: TensorSpec) -> str:
     ):
         return ""  # `defects` reports the stride, which causes this
     end = width + -width % DESCRIPTOR_ALIGNMENT
-    return f"the last extent is {width:,} bytes: stores may go on to byte {end:,}"
+    return f"the last extent is {width:,} bytes: stores may continue to byte {end:,}"
 
 
 def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str, str, str]]:
@@ -531,9 +533,9 @@ def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str
         yield "bad_descriptor", descriptors.LAST_STRIDE, note, RULES["descriptor_last_stride"].help
     for n, extent in enumerate(tensor.shape):
         if not 0 < extent <= DESCRIPTOR_EXTENT:
-            message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"
+            message = f"a tensor descriptor has an unsupported extent (dimension {n})"
             yield "bad_descriptor", message, f"the extent is {extent}", help_shape
     if block and block[-1] * item % DESCRIPTOR_ALIGNMENT:
         note = f"{block[-1]} elements of {item} bytes"
-        message = "a row of a tensor descriptor's block is no multiple of 16 bytes"
+        message = "the row size of a tensor descriptor's block is not a multiple of 16 bytes"
         yield "bad_descriptor", message, note, RULES["descriptor_block"].help

@@ -27,7 +27,7 @@ class Numeric(Check):
         "nan": Kind(
             severity="warning",
             meaning="The operation that produces the first NaN of a launch that reaches memory.",
-            help="keep the operands from what this has no number for",
+            help="keep the operands in the range for which the operation is defined",
         ),
         "inf": Kind(
             severity="warning",

@@ -67,8 +67,8 @@ _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
 _HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
 _TOO_MANY = (
-    f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
-    "not all of it was checked"
+    f"the launch makes more than the {MOST_RECORDS:,} accesses that are checked for races: the "
+    "rest was not checked"
 )
 #: Number of records that are analysed for a stopped launch; a small number keeps the analysis
 #: short.
@@ -176,7 +176,7 @@ class Racecheck(Check):
             if monitor is not None and any(site.flags & REREADS for site in monitor.sites):
                 # Only waits that leave the word unchanged can end early, so locks are not affected.
                 earliest = EarliestReads()
-                where += ", or when waits end as early as they may"
+                where += ", or when every wait ends as early as possible"
         with phase("run in another order"):
             monitor = in_another_order(
                 checked.launch, before, lambda: checked.execute(options, earliest)
@@ -257,7 +257,9 @@ class Racecheck(Check):
         if conflict.missing_barrier_site is not None:
             release = sites[conflict.missing_barrier_site]
             related.append(
-                Related(message="released here without a barrier before", location=release.location)
+                Related(
+                    message="released here without a preceding barrier", location=release.location
+                )
             )
             help_line = _HELP_RELEASE
         if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
@@ -378,7 +380,7 @@ def same_in_any_order(checked: CheckedLaunch, near: Records, sites: Sequence[Sit
     return all_guarded(near, monitor.footprints()[1], sites, takes, gives)
 
 
-_HELP_LANES = "let each lane store to its own element, or reduce the values before"
+_HELP_LANES = "let each lane store to its own element, or reduce the values first"
 OTHER_DATA = "the values are equal in this launch; with other data they may differ"
 
 

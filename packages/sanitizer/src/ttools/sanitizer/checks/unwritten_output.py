@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from ttools.sanitizer.checks.check import Check
 
 _TAIL = (
-    "let the grid cover the tail, for example triton.cdiv(n, BLOCK) programs where n // BLOCK are "
-    "launched, and mask the accesses"
+    "let the grid cover the tail, for example with triton.cdiv(n, BLOCK) programs instead of "
+    "n // BLOCK, and mask the accesses"
 )
 _COPIES = "write the memory before it is copied, for example with torch.zeros"
 _BESIDE = (
     "read the tensor that the kernel was given; .contiguous(), .reshape() and .to() may have made "
-    "a copy, which is to be copied back"
+    "a copy, which must be copied back"
 )
 
 #: Used instead of a parameter for pointers that do not derive from any parameter.
@@ -230,8 +230,8 @@ class _UntouchedFinding:
         name = self.output.name
         return replace(
             finding,
-            message=f"the host reads {missing.total:,} elements{at} that were never written, and "
-            f"no launch was given them: this one stores as many to another tensor, {name}",
+            message=f"the host reads {missing.total:,} elements{at} that were never written and "
+            f"not passed to any launch: this launch stores as many to another tensor, {name}",
             notes=finding.notes[len(missing.sentences()) :],
             help=_BESIDE,
         )

@@ -279,8 +279,12 @@ def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], 
     wanted = [MODES["asan"]] if "memcheck" in options.checks else []
     wanted += [tool for tool in options.instrument if tool not in wanted]
     if not wanted:
-        raise UsageError("on AMD GPUs only memcheck is available, by Triton's address sanitizer")
-    return tuple(wanted), "on AMD GPUs only memcheck is available, by Triton's address sanitizer"
+        raise UsageError(
+            "on AMD GPUs only memcheck is available, through Triton's address sanitizer"
+        )
+    return tuple(
+        wanted
+    ), "on AMD GPUs only memcheck is available, through Triton's address sanitizer"
 
 
 def _remember_source(target: Target, folder: Path) -> Path | None:

@@ -228,7 +228,7 @@ def _kind_of_assertion(text: str, tool: TritonTool) -> tuple[str, str]:
 def _race_message(record: Record) -> str:
     kinds = sorted({access.access for access in record.accesses}, reverse=True)
     verbs = " and ".join(_NOUNS.get(kind, kind) + "s" for kind in kinds)
-    return f"{verbs} of the same shared memory by several threads, no barrier between them"
+    return f"{verbs} of the same shared memory by several threads without a barrier between them"
 
 
 def _plain(text: str) -> str:
@@ -270,7 +270,7 @@ def _notes(record: Record, launch: LogEntry | None, argument: ArgumentSpec | Non
     if argument is not None and record.address is not None:
         yield _position(record.address, max(record.size, 1), argument)
     elif record.address is not None and record.space == "global" and launch is not None:
-        yield f"address {record.address:#x} is in no argument of the launch"
+        yield f"address {record.address:#x} is not in any argument of the launch"
     if record.thread is not None:
         yield f"thread ({', '.join(map(str, record.thread))}) of the program"
     if launch is None:

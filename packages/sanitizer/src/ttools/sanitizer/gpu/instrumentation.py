@@ -127,8 +127,8 @@ def require_modes(tools: Iterable[TritonTool], whose: Vendor) -> None:
             raise TtoolsError(f"triton {installed_triton()} has no `{tool.name}`")
         if whose not in tool.vendors:
             raise TtoolsError(
-                f"Triton has `{tool.name}` for GPUs of {names[tool.vendors[0]]} only, and torch "
-                f"is built for those of {names[whose]}"
+                f"Triton has `{tool.name}` only for {names[tool.vendors[0]]} GPUs, but torch is "
+                f"built for {names[whose]} GPUs"
             )
 
 

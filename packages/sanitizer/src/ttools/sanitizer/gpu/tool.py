@@ -61,7 +61,7 @@ def find_tool() -> Tool:
     if chosen is not None:
         path = Path(chosen).expanduser()
         if not path.is_file():
-            raise TtoolsError(f"{VARIABLE} is `{chosen}`, and there is no such file")
+            raise TtoolsError(f"{VARIABLE} is `{chosen}`, but there is no such file")
         return _examined(path)
     # The Python package for CUDA 12 installs the file without the permission to execute it.
     executable = next(
@@ -98,7 +98,7 @@ def _examined(path: Path) -> Tool:
     match = re.search(r"^Version (\d+)\.(\d+)[\d.]*", done.stdout, re.MULTILINE)
     if match is None:
         lines = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
-        raise TtoolsError(f"`{path} --version` printed no version of {_NAME}, but: {lines[0]}")
+        raise TtoolsError(f"`{path} --version` did not print a version of {_NAME}, but: {lines[0]}")
     if (int(match[1]), int(match[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise TtoolsError(

@@ -42,6 +42,6 @@ class SanitizeOptions:
             raise UsageError(f"seed={self.seed!r}: must be an integer")
         limit = self.timeout
         if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
-            raise UsageError(f"timeout={limit!r}: must be a number of seconds, or 0 for any time")
+            raise UsageError(f"timeout={limit!r}: must be a number of seconds, or 0 for no limit")
         if not isinstance(self.max_findings, int) or self.max_findings < 1:
             raise UsageError(f"max_findings={self.max_findings!r}: must be a positive integer")

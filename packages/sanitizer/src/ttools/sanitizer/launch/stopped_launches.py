@@ -17,13 +17,13 @@ from ttools.sanitizer.checks.check import SHARED_KINDS
 from ttools.sanitizer.launch.checked import CheckedLaunch
 
 _WHY = {
-    "timeout": "because --timeout was over",
+    "timeout": "because it exceeded --timeout",
     "interrupt": "by Ctrl-C",
-    "end": "because the process was asked to end",
+    "end": "because the process was asked to terminate",
 }
 #: Note for a launch whose kernel was not compiled.
-NOT_MADE = "it was not made, so not checked"
-_UNFINISHED = ("the findings of this launch are those of what ran before",)
+NOT_MADE = "the launch was not made and not checked"
+_UNFINISHED = ("the findings of this launch cover only what ran before",)
 
 
 def stopped(checked: CheckedLaunch) -> list[Finding]:
@@ -118,7 +118,7 @@ def phase_finding(
         fields: Further fields of the finding.
     """
     late = record.reason == "timeout"
-    ended = "stopped" if late else "interrupted"
+    ended = "was stopped" if late else "was interrupted"
     why = " (--timeout)" if late else ""
     kind = "not_checked" if late else "interrupted"
     message = (

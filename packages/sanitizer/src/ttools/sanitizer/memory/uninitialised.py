@@ -132,14 +132,14 @@ class UninitialisedMemory:
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of memory or operator that is not tracked."""
         sentences = [
-            f"torch's `{name}` computed with memory that was never written: what came of it counts "
-            "as written"
+            f"torch's `{name}` computed with memory that was never written: its results are "
+            "treated as written"
             for name in self._computing
         ]
         if self.unfilled:
             sentences.append(
-                f"memory of {self.unfilled:,} bytes, more than a quarter of what was free, was not "
-                "filled: reads of what was never written there are not found"
+                f"{self.unfilled:,} bytes of memory, more than a quarter of the free memory, were "
+                "not filled: reads of unwritten elements there are not detected"
             )
         return sentences
 

@@ -24,16 +24,16 @@ from ttools.sanitizer.analysis.dataflow import constant_of, operations, paramete
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 
 MARK = "ttools.descriptor"
-BASE = "the base of a tensor descriptor is no multiple of 16 bytes"
-STRIDE = "a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+BASE = "the base of a tensor descriptor is not a multiple of 16 bytes"
+STRIDE = "a stride of a tensor descriptor is not a multiple of 16 bytes (dimension {n})"
 STRIDE_RANGE = "a stride of a tensor descriptor is negative or too large (dimension {n})"
 LAST_STRIDE = "the last dimension of a tensor descriptor is not contiguous"
 END_OF_ROWS = (
-    "the last extent of a tensor descriptor is no multiple of 16 bytes: a store may go on to the "
-    "next one"
+    "the last extent of a tensor descriptor is not a multiple of 16 bytes: a store may continue to "
+    "the next multiple"
 )
 HELP_END_OF_ROWS = (
-    "if what is behind them matters, let rows end at a multiple of 16 bytes, or store the last "
+    "if the memory after a row matters, let rows end at a multiple of 16 bytes, or store the last "
     "columns through pointers"
 )
 _I64 = IntegerType(64)

@@ -33,7 +33,7 @@ def apply(module: Module) -> list[Note]:
         defect = Defect(
             check="initcheck",
             kind="oob_bin",
-            message=f"`tl.histogram` counts a value outside of its {bins} bins",
+            message=f"`tl.histogram` counts a value outside its {bins} bins",
             location=op.location,
         )
         insert_check(b, within(b, b.any_of([below, above]), op.mask), defect, [("value", values)])

@@ -84,7 +84,7 @@ _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
-    "lost": "an infinity originates here, and a quotient by it reaches memory as zero",
+    "lost": "an infinity originates here, and a division by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
 #: By operation: how a NaN results from operands that are not NaN, and advice.
@@ -92,11 +92,11 @@ _NANS: dict[Invalid, tuple[str, str]] = {
     "product": ("0 times infinity", _FINITE),
     "sum": ("the sum of two opposite infinities", _FINITE),
     "difference": (
-        "infinity less infinity",
+        "infinity minus infinity",
         "keep one of them finite: take 0 for the maximum of a row that is all -inf, for example",
     ),
     "quotient": (
-        "0 / 0, or infinity by infinity,",
+        "0 / 0, or infinity / infinity,",
         "guard the denominator, or keep numerator and denominator finite",
     ),
     "root": (

@@ -44,8 +44,8 @@ from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-_WIDEN = "widen one of the operands before, for example with `.to(tl.{})`"
-_WIDEN_ALL = "widen the elements before, for example with `.to(tl.int64)`"
+_WIDEN = "widen one of the operands first, for example with `.to(tl.{})`"
+_WIDEN_ALL = "widen the elements first, for example with `.to(tl.int64)`"
 #: Position of an operation in `Operation.walk()` of the kernel, and the bits that its result needs.
 Candidate = tuple[int, int]
 
@@ -127,7 +127,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     for op, key in wanted[:checked]:
         _check(rewriter, tracking, op, key, needed[key.op], parameters[op])
     rewriter.apply()
-    what = "ways of integers that may wrap to an address"
+    what = "paths from integers that may wrap to an address"
     return tracking.left_out(f"only {checked}", checked, len(wanted), what)
 
 
@@ -148,7 +148,7 @@ def _check(
     enough = f"int{max(bits, 2 * width)}"
     message = (
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "
-        f"{enough} would do"
+        f"{enough} would suffice"
     )
     site = CheckSite(b, access, access.operands[0], condition)
     shown = list(operands_shown(culprit, site))
