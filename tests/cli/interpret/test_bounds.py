@@ -23,6 +23,10 @@ def halves_kernel(x_ptr, columns, BLOCK: tl.constexpr):
     x = tl.load(half + lanes, mask=lanes < columns)
     tl.store(half + lanes, 2 * x, mask=lanes < columns)
 
+@triton.jit
+def other():
+    pass
+
 x = torch.ones(16, 80)
 for _ in range(3):
     halves_kernel[(16,)](x, 80)

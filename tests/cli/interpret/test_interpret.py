@@ -188,6 +188,30 @@ def test_only_the_named_kernels(ttools: Run, tmp_path: Path) -> None:
     assert [kernel["kernel"] for kernel in kernels] == ["double"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "refused"),
+    [
+        ("", True),
+        ("import subprocess\n", False),  # other programs may have other kernels
+        ("from mine import kernel\n", False),
+    ],
+)
+def test_unknown_kernels_are_refused_if_the_script_has_all_kernels(
+    ttools: Run, tmp_path: Path, changed: str, refused: bool
+) -> None:
+    (tmp_path / "mine.py").write_text("kernel = None\n")
+    (tmp_path / "named.py").write_text(changed + ADD)
+    result = ttools("interpret", "--only", "doubl", "named.py")
+    if refused:
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr == (
+            "error: --only doubl: named.py has no kernel of this name; did you mean `double`?\n"
+        )
+    else:
+        assert result.returncode == 0, result.stderr
+        assert "no kernel `doubl` was launched (--only)" in result.stderr
+
+
 def test_kernel_in_code(ttools: Run) -> None:
     result = ttools("interpret", "-c", ADD)
     assert (result.stdout, result.returncode) == ("1000 of 1000\n", 0), result.stderr

@@ -318,9 +318,17 @@ def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
 
 
-def test_unknown_kernel_names_are_reported(ttools: Run, buggy: str) -> None:
+def test_kernels_that_are_not_launched_are_reported(ttools: Run, buggy: str) -> None:
+    result = ttools("sanitize", "--only", "double", "--only", "add_one", buggy)
+    assert result.stderr == "warning: no kernel `double` was launched (--only)\n"
+
+
+def test_unknown_kernels_are_refused_before_the_run(ttools: Run, buggy: str) -> None:
     result = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
-    assert result.stderr == "warning: no kernel `add_on` was launched (--only)\n"
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"error: --only add_on: {buggy} has no kernel of this name; did you mean `add_one`?\n"
+    )
 
 
 def test_only_selected_checks_run(ttools: Run, buggy: str) -> None:

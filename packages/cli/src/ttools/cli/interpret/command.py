@@ -28,7 +28,7 @@ from ttools.cli.console import (
     write_tables,
 )
 from ttools.cli.interpret import watching
-from ttools.cli.interpret.selectors import refuse_unknown
+from ttools.cli.selectors import refuse_unknown, refuse_unknown_kernels
 from ttools.cli.work import (
     read_work,
     require_source,
@@ -272,6 +272,7 @@ def interpret_command(
             "html"
         )
     refuse_unknown(watch or (), work)
+    refuse_unknown_kernels(only or (), work)
     require_folder(output, dump_outputs, trace)
     if on_stdout or watch_options.any:
         keep_stdout_for_report(form, output)

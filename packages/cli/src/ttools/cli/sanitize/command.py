@@ -33,6 +33,7 @@ from ttools.cli.progress import State, phase_state, progress
 from ttools.cli.prove.proving import Proving
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize.sizes import prove_instead
+from ttools.cli.selectors import refuse_unknown_kernels
 from ttools.cli.work import (
     Work,
     read_work,
@@ -411,6 +412,7 @@ def sanitize_command(
     if assume:
         raise UsageError("--assume needs --sizes or --all-sizes")
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
+    refuse_unknown_kernels(only or (), work)
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")
     require_folder(output, baseline)

@@ -1,4 +1,4 @@
-"""Rejects lines and names in `--watch` that a script cannot have, before the script runs.
+"""Rejects names in `--watch` and `--only` that a script cannot have, before the script runs.
 
 Only what is certain from the file alone is rejected. A variable may belong to a kernel of another
 module, so names are compared only if the script imports nothing but torch, Triton, NumPy and the
@@ -28,6 +28,11 @@ _LOADING = re.compile(
     r"\b(compile|inductor|exec|eval|importlib|__import__|runpy|cpp_extension|ops|library|hub)\b"
 )
 
+#: Words of scripts that run other programs, launch torch's own kernels or rename functions.
+_STARTING = re.compile(
+    r"\b(subprocess|system|popen|exec\w+|(posix_)?spawn\w*|\w*sparse\w*|repr=|__name__ = )"
+)
+
 
 def refuse_unknown(texts: Sequence[str], work: Work) -> None:
     """Reject lines and names that no kernel of a script can have.
@@ -48,6 +53,33 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
             _refuse_line(selector)
         elif script and not re.search(r"[*?\[\].]", selector.name):
             _refuse_name(selector, Path(script))
+
+
+def refuse_unknown_kernels(names: Sequence[str], work: Work) -> None:
+    """Refuse names of kernels that a script cannot launch.
+
+    Args:
+        names: Names from `--only`.
+        work: What the command runs.
+
+    Raises:
+        UsageError: No function of the script has one of the names.
+    """
+    if not names or not isinstance(work, Target) or work.kind != "script":
+        return
+    tree = parsed(Path(work.name))
+    if tree is None or not _is_self_contained(tree):
+        return
+    source = ast.unparse(tree)
+    kernels = [kernel.name for kernel in kernels_of(tree)]
+    if not kernels or _LOADING.search(source) or _STARTING.search(source):
+        return
+    # A call such as `triton.jit(function)` makes a kernel of any function.
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for name in names:
+        if name not in functions:
+            hint = did_you_mean(name, kernels) or f"; it has {', '.join(dict.fromkeys(kernels))}"
+            raise UsageError(f"--only {name}: {work.name} has no kernel of this name{hint}")
 
 
 def _refuse_line(selector: Selector) -> None:
