@@ -393,6 +393,12 @@ def test_tests_may_name_a_gpu_that_is_not_there(run_pytest: Pytest) -> None:
     [
         ("ttools_device_map = off", "AssertionError"),
         ("ttools_device_map = cpu", "--ttools-device-map: the device map `cpu` is neither"),
+        ("ttools_gpu = h10", "ttools_gpu: "),
+        ("ttools_gpu = mi300x", "the device map emulates only CUDA devices"),
+        (
+            "ttools_gpu = h100\nttools_device_map = off",
+            "ttools_gpu both choose the emulated device",
+        ),
     ],
 )
 def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, words: str) -> None:
@@ -400,3 +406,19 @@ def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, words: str) 
     assert result.returncode != 0
     assert words in result.stdout + result.stderr
     assert "Traceback" not in result.stderr
+
+
+@NO_GPU
+def test_a_gpu_can_be_emulated(run_pytest: Pytest) -> None:
+    text = (
+        "import torch\n"
+        "def test_capability():\n"
+        "    assert torch.cuda.get_device_capability() == (8, 9)\n"
+        "    assert torch.cuda.get_device_properties(0).multi_processor_count == 128\n"
+    )
+    for words, ini in ((("--ttools-gpu", "rtx4090"), ""), ((), "ttools_gpu = rtx4090")):
+        result = run_pytest({"test_a.py": text}, "--ttools-sanitize", *words, ini=ini)
+        assert outcome(result) == "1 passed", result.stdout + result.stderr
+    both = ("--ttools-gpu", "h100", "--ttools-device-map", "off")
+    result = run_pytest({"test_a.py": text}, "--ttools-sanitize", *both)
+    assert "--ttools-device-map and --ttools-gpu both choose" in result.stdout + result.stderr

@@ -130,6 +130,13 @@ def needs_cuda(x):
     return launched(x, out, x.stride())
 
 
+def needs_an_rtx4090(x):
+    properties = torch.cuda.get_device_properties(0)
+    assert (properties.major, properties.minor) == (8, 9), "another GPU"
+    assert properties.multi_processor_count == 128
+    return right(x)
+
+
 @triton.jit
 def shifting_sum_kernel(x_ptr, o_ptr, N, is_shifted, BLOCK: tl.constexpr):
     row = tl.program_id(0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -192,3 +193,14 @@ def test_files_of_the_current_folder_hide_no_package(
     verification = verify(f"{FILE}:right", cases=1)
     assert verification.failures == ()
     assert verification.reason == "only the first 2 cases of the plan were tried"
+
+
+def test_a_gpu_is_emulated() -> None:
+    options: dict[str, Any] = {"cases": 2, "replay": "off", "all_sizes_seconds": 0}
+    verification = verify(f"{FILE}:needs_an_rtx4090", gpu="rtx4090", **options)
+    assert verification.verdict == "pass", verification.failures
+    assert verification.covered["emulated GPU"] == "rtx4090"
+    other = verify(f"{FILE}:needs_an_rtx4090", gpu="h100", **options)
+    assert [failure.failure for failure in other.failures] == ["exception"]
+    with pytest.raises(UsageError, match="gpu=h100 is emulated on the CPU, so it needs on=cpu"):
+        VerifyOptions(gpu="h100", on="gpu")

@@ -93,7 +93,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="device that stands in for CUDA devices if --ttools-sanitize is given (default: the "
         "CPU if there is no GPU)",
     )
+    add(
+        "--ttools-gpu",
+        metavar="GPU",
+        help="GPU that the CPU emulates: h100, a100, … or an architecture such as sm_90; replaces "
+        "--ttools-device-map",
+    )
     parser.addini("ttools_device_map", "device that stands in for CUDA devices")
+    parser.addini("ttools_gpu", "GPU that the CPU emulates")
     parser.addini("ttools_sanitize", "checks to run on the kernels that tests launch")
     parser.addini("ttools_fail_on", "lowest severity of findings that fail a test", default="error")
     parser.addini("ttools_view_bounds", "severity of accesses outside a tensor, inside its storage")
@@ -213,9 +220,7 @@ def read_options(config: pytest.Config) -> PluginOptions:
         form=form,
         output=None if output is None else Path(output).absolute(),
         debugs=config.getoption("--ttools-pdb-on-finding"),
-        device_map=config.getoption("--ttools-device-map")
-        or str(config.getini("ttools_device_map") or "")
-        or None,
+        device_map=_device_map(config),
     )
     if options.checks is not None:
         _validate(options, config, files)
@@ -235,6 +240,24 @@ def _timeout(config: pytest.Config) -> float | None:
     if not 0 <= seconds < float("inf"):
         raise pytest.UsageError(f"{name} is `{text}`: must be a number of seconds, or 0")
     return seconds
+
+
+def _device_map(config: pytest.Config) -> str | None:
+    """Return the device map of the options; without them, that of the configuration file."""
+    names = "--ttools-device-map", "--ttools-gpu"
+    device_map, gpu = (config.getoption(name) for name in names)
+    if device_map is None and gpu is None:
+        names = "ttools_device_map", "ttools_gpu"
+        device_map, gpu = (str(config.getini(name) or "") or None for name in names)
+    if gpu is None:
+        return device_map
+    from ttools.core.device_map.map_option import emulated_gpu
+    from ttools.core.errors import UsageError
+
+    try:
+        return emulated_gpu(device_map, gpu, names)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _baseline(config: pytest.Config) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ttools.core.device_map.map_option import emulated_gpu
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Severity
@@ -39,6 +40,9 @@ class VerifyOptions:
         replay_seed: Seed of the other inputs. By default it is drawn from the system, so that no
             candidate can predict it.
         on: If `gpu`, the candidate also runs on the GPU.
+        gpu: Name or architecture of the GPU that the CPU emulates for candidate and reference, such
+            as `h100`: its compute capability, multiprocessors and launch rules. By default, the
+            device map of the environment.
         fail_on: Lowest severity of findings of the checks that are failures. Warnings are reported.
     """
 
@@ -55,6 +59,7 @@ class VerifyOptions:
     replay: Literal["on", "off", "required"] = "on"
     replay_seed: int | None = None
     on: Literal["cpu", "gpu"] = "cpu"
+    gpu: str | None = None
     fail_on: Severity = "error"
 
     def __post_init__(self) -> None:
@@ -71,6 +76,9 @@ class VerifyOptions:
             raise UsageError(f"on={self.on!r}: must be cpu or gpu")
         if self.fail_on not in SEVERITIES:
             raise UsageError(f"fail_on={self.fail_on!r}: must be {', '.join(SEVERITIES)}")
+        if self.gpu is not None and self.on == "gpu":
+            raise UsageError(f"gpu={self.gpu} is emulated on the CPU, so it needs on=cpu")
+        emulated_gpu(None, self.gpu)
         if self.on == "gpu" and not gpu_usable():
             raise UsageError("on=gpu: there is no GPU here that torch can use")
         if self.seconds is not None and self.seconds <= 0:

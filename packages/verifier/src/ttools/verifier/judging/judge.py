@@ -16,6 +16,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from ttools.core.context_values import in_environment
+from ttools.core.device_map.map_option import emulated_gpu
+from ttools.core.device_map.mapping import VARIABLE
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
@@ -103,8 +106,10 @@ class Judge:
             UsageError: The reference or the inputs cannot be loaded or have no domain.
         """
         torch.set_num_threads(1)
+        device_map = emulated_gpu(None, self._options.gpu)
         try:
-            return self._run()
+            with in_environment({} if device_map is None else {VARIABLE: device_map}):
+                return self._run()
         finally:
             self._processes.end_all()
 
@@ -491,6 +496,8 @@ class Judge:
         covered.update({key: sorted(names) for key, names in self._kinds.items()})
         if self._gpu:
             covered["gpu"] = self._gpu
+        if self._options.gpu is not None:
+            covered["emulated GPU"] = self._options.gpu
         if self._all_sizes:
             covered["all sizes"] = self._all_sizes
         ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
