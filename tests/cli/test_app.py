@@ -127,6 +127,8 @@ def test_wrong_usage_is_one_sentence(called_ttools: Run, words: list[str], sente
         ("ttools tune --gpu sm_10", "sm_100"),
         ("ttools inspect --gpu sm_8", "sm_80"),
         ("ttools sanitize --gpu h10", "h100"),
+        ("ttools verify --gpu h10", "h100"),
+        ("ttools verify --format ju", "junit"),
         ("ttools profile ./scr", "./script.py"),
         ("ttools sanitize --only ad", "add_kernel"),
         ("ttools rep", "replay"),

@@ -53,6 +53,9 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "inspect": (("inspect", "--gpu", "sm_90", "program.py"),),
     "tune": (("tune", "tuned.py"),),
+    "verify as junit": (
+        (*VERIFY, "--format", "junit", "--output", "found.xml", "candidate.py:failing"),
+    ),
     "verify": tuple((*VERIFY, f"candidate.py:{name}") for name in ("elsewhere", "failing")),
     "record": (
         ("record", "--output", "launches.tt", "program.py"),

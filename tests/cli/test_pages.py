@@ -13,6 +13,8 @@ from tests.chromium import Chromium
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
+_CANDIDATES = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
+_FEW_CASES = ("--cases", "3", "--replay", "off", "--all-sizes-seconds", "0")
 #: The words of each command that writes a page, without `--format` and `--output`.
 COMMANDS = {
     "sanitize": ["sanitize", str(_EXAMPLES / "defects" / "softmax.py")],
@@ -20,6 +22,7 @@ COMMANDS = {
     "interpret": ["interpret", str(_EXAMPLES / "softmax.py")],
     "inspect": ["inspect", "--gpu", "h100", str(_EXAMPLES / "softmax.py")],
     "profile": ["profile", "--gpu", "h100", str(_EXAMPLES / "layer_norm.py")],
+    "verify": ["verify", *_FEW_CASES, f"{_CANDIDATES}:keeps_dimension"],
     "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],
 }
 #: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off.

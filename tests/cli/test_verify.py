@@ -59,14 +59,39 @@ def test_a_verdict_as_markdown(ttools: Run) -> None:
     assert body
 
 
+def test_the_formats_of_findings(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failure = Failure(failure="layout", detail="differs", sizes={})
+    found = Verification(verdict="fail", failures=(failure,), covered={"cases": 3})
+    monkeypatch.setattr("ttools.verifier.serving.verify_here", lambda *_: found)
+    for form, text in (
+        ("junit", '<testsuite name="right" tests="2" errors="0" failures="1"'),
+        ("github", "::error file="),
+        ("sarif", '"ruleId": "layout"'),
+        ("html", "<h1><code>right</code> fails: differs</h1>"),
+    ):
+        output = tmp_path / form
+        words = ("verify", "--format", form, "--output", str(output), f"{FILE}:right")
+        result = called_ttools(*words)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert text in output.read_text("utf-8")
+
+
 def test_usage_errors(called_ttools: Run) -> None:
     for words, message in (
         (["verify", "x.py:f"], "there is no file `x.py`"),
         (["verify"], "no candidate is given: ttools verify FILE.py:CANDIDATE"),
         (["verify", __file__ + ":test_usage_errors"], "define it there, or give --reference"),
         (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
+        (
+            ["verify", "--gpu", "h10", f"{FILE}:right"],
+            "gpu: there is no GPU `h10`; did you mean `h100`",
+        ),
+        (["verify", "--gpu", "mi300x", f"{FILE}:right"], "emulates only CUDA devices"),
         (["verify", "--batch", ".", f"{FILE}:right"], "do not give other files"),
         (["verify", "--batch", ".", "--format", "markdown"], "--batch writes text or json"),
+        (["verify", "--batch", ".", "--format", "junit"], "--batch writes text or json, not junit"),
     ):
         result = called_ttools(*words)
         assert (result.returncode, "Traceback" in result.stderr) == (2, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 
 import pytest
 from tests.prove import kernels
@@ -50,6 +52,27 @@ def test_the_page_has_a_bar_for_each_kernel() -> None:
     page = write_report(unknown, "html")
     assert page.count('<rect class="unproved"') == 1
     assert kernel.unproved[0].reason.split("`")[0] in page
+
+
+def _summary(page: str) -> str:
+    """Return the text of the first part of a page."""
+    header = page[page.index("<h1>") : page.index("</header>")]
+    return " ".join(
+        html.unescape(re.sub("<.*?>", "", re.sub("</(h1|p|pre)>", " ", header))).split()
+    )
+
+
+def test_the_page_begins_with_the_verdict_and_its_evidence() -> None:
+    summary = _summary(write_report(check_sizes(kernels.copy, n=range(1, 1 << 33)).report, "html"))
+    assert summary.startswith(
+        "copy_kernel: failed at n = 2,147,483,649, the least failing size copy; failed: 1 "
+    )
+    assert "an integer wraps in the computation of an address (kernels.py:" in summary
+    assert "n = 2,147,483,649 is the least size at which it appears" in summary
+    assert "What to do: widen one of the operands before" in summary
+    unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
+    (sentence,) = [kernel.text(unknown.root) for kernel in unknown.sizes.by_kernel]
+    assert _summary(write_report(unknown, "html")).startswith(sentence.replace("`", ""))
 
 
 @pytest.mark.parametrize("text", ["n", "n=", "n=5:2", "=1:3", "n=1:x"])

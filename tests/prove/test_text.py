@@ -39,6 +39,10 @@ def test_a_defect_of_several_launches_is_shown_once() -> None:
     assert "1 further launch of `copy_kernel` has the same defect" in finding.notes
     assert _short(result).count("`copy_kernel`: failed at n = 2,147,483,649, the least") == 1
     assert [entry.count for entry in result.report.launches] == [2]
+    lines = write_report(result.report, "text").splitlines()
+    (first,) = [n for n, line in enumerate(lines) if "error[int_overflow]: " in line]
+    assert len(lines[first]) <= max(80, lines[first].index("error[int_overflow]:") + 20)
+    assert "at n = 2,147,483,649" in " ".join(lines[first : first + 2])
 
 
 @triton.jit

@@ -43,7 +43,7 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
         "    found = Verification(\n"
         "        verdict='inconclusive', failures=(), covered={}, notes=('why',))\n"
         "    monkeypatch.setattr(api, 'verify', lambda *a, **k: found)\n"
-        "    ttools_verify('a.py:f', 'a.py:g', 'a.py:i')\n",
+        "    ttools_verify('a.py:f')\n",
     )
     assert "layout: shape differs" in result.stdout
     assert "1 failed, 1 skipped" in result.stdout

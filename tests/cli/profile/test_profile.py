@@ -237,8 +237,8 @@ def test_html(ttools: Run, script: str, tmp_path: Path) -> None:
     result = ttools("profile", "--format", "html", "--output", "p.html", script)
     assert (result.returncode, result.stdout) == (0, "right: True\n"), result.stderr
     page = (tmp_path / "p.html").read_text("utf-8")
-    assert "<h1>1 kernel, 3 launches on the CPU</h1>" in page
-    assert "of <code>scale.py</code>" in page
+    assert "<h1><code>scale_kernel</code> takes " in page
+    assert "<p><code>scale.py</code>; 1 kernel, 3 launches on the CPU</p>" in page
     source = re.sub(r"</?span.*?>", "", page)
     assert "tl.store(x_ptr + offs, x * factor, mask=offs &lt; n)" in source
 

@@ -58,7 +58,7 @@ def test_sizes_below_a_failure_that_may_not_be_the_least_are_unproved() -> None:
     some = KernelSizes(kernel="k", checked={"n": (1, 99)}, failing={"n": 50}, failure="wraps")
     (row,) = _drawn(some).rows
     assert [part.kind for part in row.parts] == ["unproved", "failing", "first"]
-    assert _drawn(some).texts == ("k: a failing size n = 50: wraps",)
+    assert row.parts[2].title == "a failing size: n = 50: wraps"
 
 
 def test_sizes_beyond_a_failure_are_not_called_unproved() -> None:
@@ -101,8 +101,11 @@ def test_the_page_draws_it_in_chromium(dump_dom: Callable[[Path], str], tmp_path
     kinds = ["proved", "proved", "unproved", *["proved", "failing", "first"] * 2]
     assert body["data-seen"] == "; ".join(f"{kind} true true" for kind in kinds)
     shown = "".join(page.text)
-    assert "partly: not proved: a <mask> decides (k.py:7)" in shown
+    assert "3 kernels: 1 failed, 1 unknown, 1 proved" in shown
+    assert "partly: unknown for n = 1 to 100,000,000: a <mask> decides (k.py:7)" in shown
     assert "proved: proved for n = 1 to 100,000,000" in shown
+    assert shown.count("fails: failed at n = 10,001, m = 3, the least failing size") == 2
+    assert "the least failing size: an integer wraps" in shown
     assert "not proved for n = 101 to 10,000: a <mask> decides" in shown
 
 

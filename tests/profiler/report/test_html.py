@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -19,8 +20,8 @@ import triton.profiler as proton
 from ttools.core.location import SourceLocation
 from ttools.profiler import ProfileAnalysis, profile
 from ttools.profiler.metrics import Kind, text
-from ttools.profiler.report.advice import Hint
-from ttools.profiler.report.html import grouped_advice, write_page
+from ttools.profiler.report.advice import Hint, grouped_advice, lines_text
+from ttools.profiler.report.html import write_page
 
 DumpDom = Callable[[Path], str]
 
@@ -86,7 +87,8 @@ class Page(HTMLParser):
 def test_page_needs_no_network_and_contains_its_data(profiled: ProfileAnalysis) -> None:
     document = write_page(profiled, target="<script>x</script>.py")
     page = Page(document)
-    assert not [a for _, a in page.elements if {"src", "srcset", "data", "href"} & set(a)]
+    assert not [a for _, a in page.elements if {"src", "srcset", "data"} & set(a)]
+    assert all((a.get("href") or "#").startswith("#") for _, a in page.elements)
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest", document)
     assert "<script>x" not in document
     policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
@@ -134,9 +136,9 @@ def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
 ) -> None:
     click = "document.querySelector('#hottest button[data-kernel=square_kernel]').click();"
     page = opened(profiled, tmp_path, dump_dom, click)
-    assert [a["id"] for a in page.all("section")][:4] == [
-        *("advice", "roofline", "hottest", "kernels")
-    ]
+    assert [a["id"] for a in page.all("section")][:3] == ["roofline", "hottest", "kernels"]
+    (advice, _) = [a for a in page.all("details") if a.get("id")]
+    assert advice["id"] == "advice"
     hot = [a["data-kernel"] for a in page.all("button", "kernel") if "data-kernel" in a]
     assert set(hot) == {"scale_kernel", "square_kernel"}
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
@@ -180,6 +182,48 @@ def test_every_figure_has_a_description(
     assert all(a["title"] for a in page.all("th", "number") if "data-column" in a)
 
 
+def _summary(page: str) -> str:
+    """Return the text of the first part of a page."""
+    header = page[page.index("<h1>") : page.index("</header>")]
+    lines = re.sub("</(h1|p|pre)>", " ", header)
+    return " ".join(html.unescape(re.sub("<.*?>", "", lines)).split())
+
+
+def test_the_summary_names_the_kernel_its_limit_and_advice(profiled: ProfileAnalysis) -> None:
+    frame = profiled.frame.assign(projected_s=[1e-6, 3e-6], launches=[2, 2])
+    name = frame["kernel"].iloc[1]
+    hint = Hint(
+        kind="narrow_access",
+        kernel=name,
+        config="",
+        location=SourceLocation(file="k.py", line=3, column=1),
+        number=1.0,
+        evidence="a load is narrow",
+        advice="widen it",
+    )
+    others = [replace(hint, advice=f"step {n}") for n in range(3)]
+    analysis = replace(profiled, frame=frame, advice=(hint, *others))
+    summary = _summary(write_page(analysis, target="train.py"))
+    assert summary.startswith(
+        f"{name} takes 75.0% of the projected time on h100: 6 us in 2 launches train.py; 2 kernels,"
+    )
+    assert "On h100, a launch is limited by memory: it takes at least " in summary
+    assert f"{name}: a load is narrow k.py:3 What to do: widen it" in summary
+    assert "step 1" in summary
+    assert "step 2" not in summary
+    assert summary.endswith("1 further piece of advice below.")
+
+
+def test_the_summary_of_a_run_on_the_cpu_names_the_option_for_a_gpu(
+    profiled: ProfileAnalysis,
+) -> None:
+    frame = profiled.frame.drop(columns=["projected_s"]).assign(total_s=[3e-3, 1e-3])
+    summary = _summary(write_page(replace(profiled, frame=frame, device=None, advice=())))
+    assert summary.startswith(f"{frame['kernel'].iloc[0]} takes 75.0% of the CPU time: 3 ms in ")
+    assert "`--gpu" not in summary
+    assert "--gpu h100, or another GPU, adds bounds" in summary
+
+
 def test_equal_advice_is_given_once() -> None:
     at = [SourceLocation(file="k.py", line=n, column=1) for n in (3, 5, 9)]
     hint = Hint(
@@ -193,7 +237,8 @@ def test_equal_advice_is_given_once() -> None:
     )
     others = [replace(hint, location=at[1]), replace(hint, location=at[2], evidence="a store is")]
     (group,) = grouped_advice([hint, *others])
-    assert group["evidence"] == {"a load is narrow": ["k.py:3", "k.py:5"], "a store is": ["k.py:9"]}
+    lines = {sentence: lines_text(where) for sentence, where in group.evidence.items()}
+    assert lines == {"a load is narrow": "k.py:3, 5", "a store is": "k.py:9"}
 
 
 def test_a_click_on_a_kernel_shows_its_source(

@@ -66,10 +66,10 @@ def test_the_winner_is_listed_first_with_its_final_time() -> None:
         "the fastest, timed alternately with 1 other close to it: the next one takes 20.0% longer"
     )
     assert gain_over_first(winner_last) is None, "the first configuration has failed"
-    page = write_page([winner_last], "title")
+    page = write_page([winner_last])
     page = page[page.index("<tbody") if "<tbody" in page else page.index("<table") :]
     assert page.index("BLOCK=2") < page.index("BLOCK=1")
-    assert "The winner is the fastest, timed alternately" in write_page([winner_last], "title")
+    assert "The winner is the fastest, timed alternately" in write_page([winner_last])
 
 
 def test_equal_configurations_are_marked() -> None:

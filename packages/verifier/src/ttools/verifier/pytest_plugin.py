@@ -23,7 +23,7 @@ def ttools_verify() -> Callable[..., Any]:
     `ttools.verifier.verify` and returns its result.
     """
 
-    def check(candidate: Any, reference: Any, inputs: Any, **options: Any) -> Any:
+    def check(candidate: Any, reference: Any = None, inputs: Any = None, **options: Any) -> Any:
         from ttools.verifier.api import verify
         from ttools.verifier.report.text import text_of
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ttools.core.json_document import json_text
-from ttools.core.reports.notebook import Code, Part
 from ttools.core.reports.result import Result
 
 SCHEMA = "ttools.verification/1"
@@ -136,15 +135,7 @@ class Verification(Result):
         return self.verdict == "pass"
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:
-        from ttools.verifier.report.text import text_of
-
-        return {
-            "text": lambda: text_of(self, self.candidate),
-            "json": lambda: json_text(self.as_dict()),
-        }
-
-    def _shown(self) -> Iterator[Part]:
-        yield Code(self.to("text").rstrip())
+        return {**super()._formats(), "json": lambda: json_text(self.as_dict())}
 
     @property
     def not_judged(self) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ from ttools.profiler.metrics import (
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.profiler import ProfileAnalysis
-    from ttools.profiler.report.advice import Hint
 
 _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
@@ -161,9 +160,11 @@ class _Blocks:
     """The parts of a profile by kernel."""
 
     def __init__(self, profiled: ProfileAnalysis, lines: bool) -> None:
+        from ttools.profiler.report.advice import grouped_advice
+
         self._profiled, self._with_lines = profiled, lines
         self._signatures = _grouped(profiled.signatures.to_dict("records"))
-        self._hints = _grouped(vars(hint) | {"hint": hint} for hint in profiled.advice)
+        self._advices = grouped_advice(profiled.advice)
         self._inspections = profiled.inspections
         self._lines = profiled.lines.to_dict("records") if lines else []
         self._accesses = _grouped(profiled.accesses.to_dict("records")) if lines else {}
@@ -290,25 +291,16 @@ class _Blocks:
 
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
         """Yield advice; equal advice for several lines is shown once."""
-        hints: list[Hint] = [row["hint"] for row in self._hints.get(key, [])]
-        together: dict[tuple[str, str], list[Hint]] = {}
-        for hint in hints:
-            together.setdefault((hint.kind, hint.advice), []).append(hint)
-        for (_, advice), same in together.items():
-            yield "costs time", "\n".join(self._evidence(same))
-            yield "what to try", advice
+        from ttools.profiler.report.advice import lines_text
 
-    def _evidence(self, hints: Sequence[Hint]) -> Iterator[str]:
-        """Yield evidence; equal evidence for several lines is shown once."""
-        places: dict[tuple[str, str], list[str]] = {}
-        for hint in hints:
-            where = hint.location
-            file = shown_path(where.file) if where else ""
-            lines = places.setdefault((hint.evidence, file), [])
-            lines += [str(where.line)] if where else []
-        for (evidence, file), lines in places.items():
-            at = f" in {file}:{', '.join(lines)}" if file else ""
-            yield f"{hints[0].kind}{at}: {evidence}"
+        for advice in self._advices:
+            if (advice.kernel, advice.config) == key:
+                costs = [
+                    f"{advice.kind}{f' in {lines_text(lines)}' if lines else ''}: {sentence}"
+                    for sentence, lines in advice.evidence.items()
+                ]
+                yield "costs time", "\n".join(costs)
+                yield "what to try", advice.text
 
     # ---- tables
     def _tables(

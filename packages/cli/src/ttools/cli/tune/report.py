@@ -198,11 +198,15 @@ def write_as_text(
     """
     write_tables([_block(entry, importance) for entry in entries if entry.trials], output)
     if output is None:
+        from ttools.tuner.report.texts import winners_as_python
+
         write_text(winners_as_python(entries), None)
 
 
 def write_as_markdown(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """Write the tables for a pull request, with the winners as a code block."""
+    from ttools.tuner.report.texts import winners_as_python
+
     tables = markdown(part for entry in entries if entry.trials for part in _tables(entry))
     write_text("\n".join(filter(None, (tables, fenced(winners_as_python(entries))))), output)
 
@@ -235,7 +239,7 @@ def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """Write a self-contained HTML page."""
     from ttools.tuner.report.html import write_page
 
-    write_text(write_page(entries, "Tunings"), output)
+    write_text(write_page(entries), output)
 
 
 def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
@@ -323,47 +327,3 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
         for row in unable:
             failed.add_row(*row)
         yield failed
-
-
-def winners_as_python(entries: Sequence[TuningEntry]) -> str:
-    """Return a line of code for each winner, after a comment with its gain."""
-    from ttools.tuner.store.ranking import config_source, winning_trial
-
-    lines = []
-    for entry in entries:
-        best = winning_trial(entry)
-        if best is not None:
-            gains = "".join(f", {gain}" for gain in _gains(entry))
-            lines.append(f"# {entry.problem}{gains}\n{config_source(best.values)}\n")
-    return "".join(lines)
-
-
-def _gains(entry: TuningEntry) -> Iterator[str]:
-    from ttools.tuner.store.ranking import (
-        first_trial,
-        gain_over_first,
-        gain_over_present,
-        present_trial,
-    )
-
-    first, present = first_trial(entry), present_trial(entry)
-    if first is not None and first.key == entry.winner and len(entry.trials) > 1:
-        yield "the first configuration"
-    elif first is not None and (gain := gain_over_first(entry)):
-        yield _gain(entry, first, gain, "first")
-    if entry.present is None:
-        return
-    if entry.present == entry.winner:
-        yield "equal to the present configuration"
-    elif present is not None and (gain := gain_over_present(entry)):
-        yield _gain(entry, present, gain, "present")
-    else:
-        yield "the present configuration was not timed"
-
-
-def _gain(entry: TuningEntry, other: Trial, gain: float, which: str) -> str:
-    from ttools.tuner.store.ranking import is_tied
-
-    if is_tied(entry, other):
-        return f"tied with the {which} configuration"
-    return f"{gain:.2f} times as fast as the {which} configuration"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ttools.cli import exit_codes, options
+from ttools.cli import completion, exit_codes, options
 from ttools.cli.console import (
     keep_stdout_for_report,
     require_folder,
@@ -138,6 +138,16 @@ OnOption = Annotated[
         help="Where the candidate runs: cpu, or gpu to run it on both and compare the results.",
     ),
 ]
+GpuOption = Annotated[
+    str | None,
+    _run(
+        "--gpu",
+        metavar="GPU",
+        autocompletion=completion.cuda_gpus,
+        help="Emulate h100, a100, rtx4090, … or an architecture such as sm_90: its capability, "
+        "multiprocessors and launch rules.",
+    ),
+]
 WriteTestsOption = Annotated[
     Path | None,
     _report("--write-tests", metavar="DIR", help="Write each failure as a pytest file."),
@@ -149,11 +159,10 @@ VerboseOption = Annotated[
     ),
 ]
 VerdictFormatOption = Annotated[
-    Literal["text", "markdown", "json"],
+    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
     _report(
         "--format",
-        help="Format of the report; with --batch, json has a line per file, and markdown is not "
-        "available.",
+        help="Format of the report; with --batch, only text and json, which has a line per file.",
     ),
 ]
 
@@ -180,6 +189,7 @@ def verify_command(
     replay: ReplayOption = "on",
     replay_seed: ReplaySeedOption = None,
     on: OnOption = "cpu",
+    gpu: GpuOption = None,
     fail_on: FailOnOption = "error",
     write_tests: WriteTestsOption = None,
     verbose: VerboseOption = False,
@@ -202,6 +212,7 @@ def verify_command(
         seconds=seconds,
         seed=seed,
         on=on,
+        gpu=gpu,
         fail_on=fail_on,
         all_sizes_seconds=all_sizes_seconds,
         replay=replay,
@@ -210,8 +221,8 @@ def verify_command(
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies the files of a folder; do not give other files")
-        if form == "markdown":
-            raise UsageError("--batch writes text or json, not markdown")
+        if form not in ("text", "json"):
+            raise UsageError(f"--batch writes text or json, not {form}")
         raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
     if ray is not None:
         raise UsageError("--ray needs --batch")
@@ -235,14 +246,19 @@ def verify_command(
             verification = verify_here(subject, settings, write_tests, report_progress)
         except KeyboardInterrupt:
             verification, interrupted = _interrupted(*counts), True
+    name = shown_line(subject["candidate"])
     if form == "json":
         write_json(verification.as_dict(), output)
-    else:
+    elif form in ("text", "markdown"):
         from ttools.verifier.report.text import text_of
 
-        name = shown_line(subject["candidate"])
         text = text_of(verification, name, verbose=verbose or verbosity() == "verbose")
         write_text(text_as_markdown(text) if form == "markdown" else text, output)
+    else:
+        from ttools.core.reports.registry import write_report
+        from ttools.verifier.report.findings import report_of
+
+        write_text(write_report(report_of(verification, name), form), output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, source_lines
+from ttools.core.reports.conclusion import page_summary
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page, script_json
 from ttools.core.reports.report import (
@@ -46,13 +47,16 @@ def write(report: Report) -> str:
     sources = _sources(report)
     return render_page(
         _PAGE,
-        summary=summary(report),
-        target=report.target,
-        exit_code=report.exit_code,
+        summary=page_summary(report, {key: shown["id"] for key, shown in numbered.items()}),
+        title=summary(report),
         findings=findings,
         filters=_filters(report.findings),
         sizes=report.sizes and picture(report.sizes.kernels, report.root),
-        assumed=report.sizes.assumptions if report.sizes else (),
+        size_verdicts=(
+            [kernel.text(report.root) for kernel in report.sizes.verdicts] if report.sizes else ()
+        ),
+        size_details=report.sizes.details(report.root) if report.sizes else (),
+        cases=report.cases,
         files=_files(report, findings, groups, sources),
         elsewhere=[group for location, group in groups if not _is_shown(location, sources)],
         maps=[_map(tensor) for tensor in report.maps],

@@ -1,8 +1,10 @@
 """The report as JUnit XML, which CI systems show as tests.
 
 A suite per kernel has a case per finding and one for its launches, which is an error if a launch
-was not checked completely. Findings below the failing severity pass and keep their text. A program
-that failed, or launched nothing, gets its own suite, because that is not a clean result.
+was not checked completely. The suite of a function that was compared with a reference has one for
+the verdict, which is an error if it is unknown. Findings below the failing severity pass and keep
+their text. A program that failed, or launched nothing, gets its own suite, because that is not a
+clean result.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestS
 
 from ttools.core.findings.findings import Finding
 from ttools.core.findings.suppressions import Suppressed
-from ttools.core.reports.report import Report, at_least, counted, no_launch, unfinished_text
+from ttools.core.reports.cases import CasesVerdict
+from ttools.core.reports.report import (
+    Report,
+    at_least,
+    counted,
+    no_launch,
+    summary,
+    unfinished_text,
+)
 from ttools.core.reports.text import finding_text
 
 # Characters that XML 1.0 does not allow, even escaped.
@@ -33,7 +43,8 @@ def write(report: Report) -> str:
     launched = [entry.spec.kernel for entry in report.launches]
     reported = [finding.kernel for finding in report.findings]
     hidden = [entry.finding.kernel for entry in report.suppressed]
-    kernels = dict.fromkeys([*launched, *reported, *hidden])
+    compared = [report.cases.function] if report.cases is not None else []
+    kernels = dict.fromkeys([*launched, *compared, *reported, *hidden])
     for kernel in kernels:
         document.add_testsuite(_suite(kernel, report))
     if report.exit_code or not kernels:
@@ -57,9 +68,19 @@ def _suite(kernel: str, report: Report) -> TestSuite:
     unfinished = unfinished_text(runs)
     if unfinished:
         case.result = [Error(_clean(f"not checked to the end: {unfinished}"), "unfinished")]
+    if report.cases is not None and report.cases.function == kernel:
+        cases.insert(0, _verdict(report.cases, report))
     for one_case in [*([case] if runs else []), *cases]:
         suite.add_testcase(one_case)
     return suite
+
+
+def _verdict(compared: CasesVerdict, report: Report) -> TestCase:
+    case = TestCase("verdict", _clean(compared.function), compared.seconds)
+    case.system_out = _clean(summary(report))
+    if compared.verdict == "unknown":
+        case.result = [Error(_clean(compared.reason or compared.conclusion), "unknown")]
+    return case
 
 
 def _program(report: Report) -> TestSuite:

@@ -1,20 +1,24 @@
 """Renders self-contained HTML pages from jinja templates with their style and script.
 
 All pages extend `style/base.html.jinja`. Each begins with a line that says where it comes from: the
-date, the command line, the versions of ttools, Triton and torch, and the GPU.
+date, the command line, the versions of ttools, Triton and torch, and the GPU. Reports continue with
+a summary: the conclusion as a sentence, the reasons with evidence, and what to do.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ttools.core.process.command_line import shown_command_line
 from ttools.core.reports.highlighting import STYLE
@@ -24,16 +28,59 @@ _STYLE = Path(__file__).parent / "style"
 _DISTRIBUTIONS = {"ttools": "ttools-core", "Triton": "triton", "torch": "torch"}
 
 
-def render_page(folder: Path, *, gpu: str = "", **content: object) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A reason for the conclusion of a page.
+
+    Attributes:
+        text: The reason as a sentence; text between backticks is shown as code.
+        place: Where the reason applies, such as `kernel.py:12:5`.
+        evidence: Lines that show it: source, values, figures.
+        action: What to do about it.
+        link: Identifier of the part of the page that has the details.
+    """
+
+    text: str
+    place: str = ""
+    evidence: str = ""
+    action: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSummary:
+    """The first part of a page: its conclusion, and the reasons.
+
+    Attributes:
+        conclusion: The result in one sentence; text between backticks is shown as code.
+        verdict: The verdict, which chooses a colour; empty for pages that do not judge.
+        about: What the page is about, and how much was examined.
+        points: The reasons, the most important first.
+        more: What the summary leaves out.
+    """
+
+    conclusion: str
+    verdict: Literal["passed", "failed", "unknown", ""] = ""
+    about: str = ""
+    points: tuple[Point, ...] = ()
+    more: str = ""
+
+
+def render_page(
+    folder: Path, *, gpu: str = "", summary: PageSummary | None = None, **content: object
+) -> str:
     """Return an HTML document.
 
     Args:
         folder: Contains `page.html.jinja`, which extends `base.html.jinja`, a `page.css` and any
             other files that the template includes.
         gpu: The GPU that the page is about, if there is one.
+        summary: What the page says first; None for a page with a heading of its own.
         content: Values of the template's variables.
     """
-    return _template(folder).render(origin=_origin(gpu), highlighting=STYLE, **content)
+    return _template(folder).render(
+        origin=_origin(gpu), highlighting=STYLE, summary=summary, **content
+    )
 
 
 @lru_cache(maxsize=8)
@@ -45,7 +92,13 @@ def _template(folder: Path) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = _prose
     return environment.get_template("page.html.jinja")
+
+
+def _prose(text: str) -> Markup:
+    """Return text as HTML in which words between backticks are code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _origin(gpu: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
 from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import shown_path
+from ttools.core.reports.cases import CasesVerdict
 from ttools.core.reports.sizes import SizesVerdict
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ class Rule:
         meaning: One sentence on what a finding of this kind is.
         help: The general advice on how to correct the defect, if there is any.
         page: The part of the documentation on it, relative to the folder of the documentation.
+        can_be_suppressed: True if a comment in the source suppresses findings of this kind.
     """
 
     meaning: str
     help: str | None = None
     page: str = "reference/findings.md#kinds"
+    can_be_suppressed: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,7 @@ class Report:
         rules: The kinds that the run looked for.
         root: Folder to which paths are shown relative.
         sizes: The verdict on a range of sizes, if one was requested.
+        cases: The verdict of a comparison with a reference, if it is what the report is about.
     """
 
     findings: tuple[Finding, ...]
@@ -82,6 +86,7 @@ class Report:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     root: Path = field(default_factory=Path.cwd)
     sizes: SizesVerdict | None = None
+    cases: CasesVerdict | None = None
 
     @property
     def failing(self) -> tuple[Finding, ...]:
@@ -182,6 +187,10 @@ def summary(report: Report) -> str:
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
+    if report.cases is not None:
+        passed = report.cases.verdict == "passed"
+        tried = "" if passed else f"{counted(report.cases.tried, 'case')} tried"
+        return "; ".join(filter(None, [report.cases.conclusion, counts, tried]))
     if report.sizes is not None:
         counts = f"{report.sizes.word}: {counts or 'no finding'}; checked {report.sizes.scope}"
         return f"{counts}{hidden}{_rest(report)}"

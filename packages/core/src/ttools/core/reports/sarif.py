@@ -80,7 +80,9 @@ def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule])
         rule.meaning,
         f"To correct it: {rule.help}." if rule.help else "",
         f"It is found by the check `{first.check}`.",
-        f"To suppress a finding, write `# ttools: ignore[{kind}] reason` at its line.",
+        f"To suppress a finding, write `# ttools: ignore[{kind}] reason` at its line."
+        if rule.can_be_suppressed
+        else "",
         f"See {page} in the sources of ttools.",
     ]
     # GitHub's code scanning requires all three texts.

@@ -99,7 +99,7 @@ class SizesVerdict:
         abstained: Goals that were not proved.
         sentences: Statements about each kernel.
         kernels: Verdicts by kernel; of a script, by kernel and launch.
-        by_kernel: One verdict for each kernel; by default `kernels`.
+        by_kernel: One verdict for each kernel.
         by_solver: Statements that rely on a solver.
         seconds: Duration of the analysis.
         memory: Bytes that the tensors of a launch may take at the sizes considered; None for no
@@ -116,6 +116,11 @@ class SizesVerdict:
     by_solver: tuple[str, ...] = ()
     seconds: float = 0.0
     memory: int | None = None
+
+    @property
+    def verdicts(self) -> tuple[KernelSizes, ...]:
+        """One verdict for each kernel, or else for each launch."""
+        return self.by_kernel or self.kernels
 
     @property
     def word(self) -> str:

@@ -50,12 +50,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Picture:
-    """All bars, the ticks of their axis as position and label, and the content as text."""
+    """All bars, and the ticks of their axis as position and label."""
 
     height: int
     rows: tuple[Row, ...]
     ticks: tuple[tuple[float, str], ...]
-    texts: tuple[str, ...]
     width: int = WIDTH
     bar: int = _BAR
 
@@ -95,14 +94,12 @@ def picture(kernels: Sequence[KernelSizes], root: Path) -> Picture | None:
         return None
     axis = _Axis(min(low for low, _ in ends), max(high for _, high in ends))
     rows: list[Row] = []
-    texts: list[str] = []
     for kernel in kernels:
-        texts.append(_text(kernel, root))
         for name in kernel.checked:
             y = len(rows) * _ROW
             rows.append(Row(y, f"{kernel.kernel}: {name}", tuple(_parts(kernel, name, axis, root))))
     height = len(rows) * _ROW + _AXIS
-    return Picture(height, tuple(rows), tuple(axis.ticks()), tuple(texts))
+    return Picture(height, tuple(rows), tuple(axis.ticks()))
 
 
 def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator[Part]:
@@ -142,13 +139,3 @@ def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator
 def _reason(unproved: Unproved, root: Path) -> str:
     place = unproved.place(root)
     return f"{unproved.reason} ({place})" if place else unproved.reason
-
-
-def _text(verdict: KernelSizes, root: Path) -> str:
-    """Describe the bars of a kernel."""
-    texts = []
-    if verdict.failing is not None:
-        what = "first failing size" if verdict.is_least else "a failing size"
-        texts.append(f"{what} {point_text(verdict.failing)}: {verdict.failure}")
-    texts += [f"not proved: {_reason(unproved, root)}" for unproved in verdict.unproved]
-    return f"{verdict.kernel}: {'; '.join(texts) or f'proved for {ranges_text(verdict.checked)}'}"

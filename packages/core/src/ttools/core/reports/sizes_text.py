@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from textwrap import fill
 
+from ttools.core.findings.findings import Finding
 from ttools.core.gpus.memory import memory_text
 from ttools.core.reports.report import Report, counted, summary
 from ttools.core.reports.sizes import SizesVerdict
@@ -29,7 +31,7 @@ def write(report: Report, verbose: bool = False) -> str:
         own = [f for f in left if f.sizes is not None and f.kernel == kernel.kernel]
         left = [f for f in left if f not in own]
         if own:
-            first, *others = (finding_text(finding, report.root) for finding in own)
+            first, *others = (_finding(finding, report.root) for finding in own)
             blocks.append("\n".join([*lines, first]))
             lines = []
             if verbose:
@@ -37,11 +39,17 @@ def write(report: Report, verbose: bool = False) -> str:
             elif others:
                 blocks[-1] += f"\n  {counted(len(others), 'further finding')}, shown with -v"
     blocks += ["\n".join(lines)] if lines else []
-    blocks += [finding_text(finding, report.root) for finding in left]
+    blocks += [_finding(finding, report.root) for finding in left]
     if verbose and (details := sizes.details(report.root)):
         blocks.append("\n".join(details))
     last = [_wrapped(summary(report)), *([] if verbose else map(_wrapped, _hints(sizes)))]
     return "\n\n".join([*blocks, "\n".join(last)]) + "\n"
+
+
+def _finding(finding: Finding, root: Path) -> str:
+    """Return a finding whose first line, which names the sizes, is wrapped."""
+    first, *rest = finding_text(finding, root).split("\n")
+    return "\n".join([_wrapped(first), *rest])
 
 
 def _hints(sizes: SizesVerdict) -> Iterator[str]:

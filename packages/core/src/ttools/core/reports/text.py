@@ -176,7 +176,7 @@ def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
     related = [related_lines(one, finding, root) for one in finding.related]
     if brevity >= 2:
         related = [lines[:1] for lines in related]
-    arguments = _argument_lines(finding)
+    arguments = argument_lines(finding)
     configs = config_lines(finding, 0 if brevity >= 1 else _CONFIGS_LISTED)
     first = [
         *_at_most(stack, 1 if brevity >= 4 else None, "call"),
@@ -259,7 +259,7 @@ def _who(witness: Finding | Related) -> list[str]:
     return parts
 
 
-def _argument_lines(finding: Finding) -> list[str]:
+def argument_lines(finding: Finding) -> list[str]:
     """Return the argument with the first note, then the other notes, a line each."""
     notes = list(finding.notes)
     if finding.argument is None:

@@ -5,13 +5,13 @@ For each rule, `benchmarks/advice_pairs.py` has a kernel before and after follow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, shown_path
 from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LineCounts
 from ttools.profiler.report.signatures import Evidence
@@ -62,6 +62,46 @@ class Hint:
     number: float
     evidence: str
     advice: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Hints that give the same advice on one kernel.
+
+    Attributes:
+        kind: Kind of the cost.
+        kernel: Name of the kernel.
+        config: Configuration of the autotuner, as text; empty without one.
+        text: The advice.
+        evidence: Sentences that state the costs, each with the source lines that it applies to.
+    """
+
+    kind: Kind
+    kernel: str
+    config: str
+    text: str
+    evidence: Mapping[str, Sequence[SourceLocation]]
+
+
+def grouped_advice(hints: Iterable[Hint]) -> list[Advice]:
+    """Group hints: each advice appears once per kernel, each evidence once with all its lines."""
+    together: dict[tuple[Kind, str, str, str], dict[str, list[SourceLocation]]] = {}
+    for hint in hints:
+        evidence = together.setdefault((hint.kind, hint.kernel, hint.config, hint.advice), {})
+        lines = evidence.setdefault(hint.evidence, [])
+        lines += [hint.location] if hint.location else []
+    return [
+        Advice(kind=kind, kernel=kernel, config=config, text=advice, evidence=evidence)
+        for (kind, kernel, config, advice), evidence in together.items()
+    ]
+
+
+def lines_text(locations: Iterable[SourceLocation]) -> str:
+    """Return the lines of one or several files: `kernel.py:12, 14`."""
+    by_file: dict[str, list[str]] = {}
+    for location in locations:
+        by_file.setdefault(shown_path(location.file), []).append(str(location.line))
+    return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items())
 
 
 def advise(evidence: Evidence) -> list[Hint]:

@@ -13,7 +13,7 @@ from typing import Any
 from ttools.core.location import shown_path, source_lines
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page, script_json
-from ttools.core.reports.report import config_text, counted
+from ttools.core.reports.report import config_text
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
@@ -26,8 +26,9 @@ from ttools.profiler.metrics import (
     line_facts,
     shown_columns,
 )
-from ttools.profiler.report.advice import Hint
+from ttools.profiler.report.advice import Advice, grouped_advice, lines_text
 from ttools.profiler.report.analysis import ProfileAnalysis
+from ttools.profiler.report.summary import page_summary
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
@@ -48,16 +49,16 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
     rows = [finite(row) for row in records]
     names = shown_columns(rows)
     events = _events(profiled.samples)
+    advice = grouped_advice(profiled.advice)
     return render_page(
         _PAGE,
         gpu=profiled.device.name if profiled.device else "",
+        summary=page_summary(profiled, rows, advice, target),
         target=target,
         timed_on=profiled.timed_on,
         device=profiled.device.name if profiled.device else "",
         assumptions=assumptions_of(profiled.device, records) if profiled.device else "",
         projection=PROJECTION if "projected_s" in names else "",
-        heading=f"{counted(len({row['kernel'] for row in rows}), 'kernel')}, "
-        f"{counted(profiled.launches, 'launch', 'launches')} on {profiled.timed_on}",
         configs=any(row["config"] for row in rows),
         columns=[_METRICS[name] for name in names],
         rows=[_shown(row, names) for row in rows],
@@ -65,7 +66,7 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
         timed=bool(profiled.lines["time_s"].gt(0).any()),
         sources=_sources(profiled),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
-        advice=grouped_advice(profiled.advice),
+        advice=[_advice(one) for one in advice],
         access_columns=_ACCESSES,
         accesses=[_access(finite(row)) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes | ({"not shown": profiled.unseen} if profiled.unseen else {}),
@@ -184,19 +185,13 @@ def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
     return hottest
 
 
-def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
-    """Group hints: each advice appears once per kernel, each evidence once with all its lines."""
-    together: dict[tuple[str, ...], dict[str, list[str]]] = {}
-    for hint in hints:
-        kernel = f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel
-        evidence = together.setdefault((hint.kind, kernel, hint.advice), {})
-        lines = evidence.setdefault(hint.evidence, [])
-        if hint.location:
-            lines.append(f"{shown_path(hint.location.file)}:{hint.location.line}")
-    return [
-        {"kind": kind, "kernel": kernel, "advice": advice, "evidence": evidence}
-        for (kind, kernel, advice), evidence in together.items()
-    ]
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "kind": advice.kind,
+        "kernel": f"{advice.kernel} [{advice.config}]" if advice.config else advice.kernel,
+        "text": advice.text,
+        "evidence": [(lines_text(lines), sentence) for sentence, lines in advice.evidence.items()],
+    }
 
 
 #: Columns of the table of accesses, after kernel and source line.

@@ -5,39 +5,45 @@ The folder `page` contains markup and style; `charts` computes the charts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ttools.core.location import shown_place
 from ttools.core.reports.numbers import seconds, seconds_interval
-from ttools.core.reports.page_template import render_page
-from ttools.core.reports.report import config_text
+from ttools.core.reports.page_template import PageSummary, Point, render_page
+from ttools.core.reports.report import config_text, counted
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.report.importances import importances
-from ttools.tuner.report.texts import mark, projected_text, ratio_interval_text
-from ttools.tuner.store.ranking import estimate, ranked, reason, samples
+from ttools.tuner.report.texts import gains, mark, projected_text, ratio_interval_text
+from ttools.tuner.store.ranking import (
+    config_source,
+    estimate,
+    ranked,
+    reason,
+    samples,
+    winning_trial,
+)
 from ttools.tuner.store.store import TuningEntry
 
 _PAGE = Path(__file__).parent / "page"
+#: Maximum number of tunings in the summary.
+_MOST_POINTS = 3
 #: Number of configurations listed for each problem, the best ones.
 _LISTED = 12
 
 
-def write_page(entries: Sequence[TuningEntry], title: str) -> str:
-    """Return an HTML document.
-
-    Args:
-        entries: Entries of a store or of a run.
-        title: Title of the page.
-    """
+def write_page(entries: Sequence[TuningEntry]) -> str:
+    """Return an HTML document for the entries of a store or of a run."""
     by_kernel: dict[tuple[str, str], list[TuningEntry]] = {}
     for entry in entries:
         by_kernel.setdefault((entry.problem.kernel, entry.problem.device), []).append(entry)
     return render_page(
         _PAGE,
-        title=title,
+        summary=_summary(entries),
         kernels=[
             {
                 "name": kernel,
@@ -47,6 +53,56 @@ def write_page(entries: Sequence[TuningEntry], title: str) -> str:
             }
             for (kernel, device), own in by_kernel.items()
         ],
+    )
+
+
+def _summary(entries: Sequence[TuningEntry]) -> PageSummary:
+    """Return which configurations to use, and why."""
+    if not entries:
+        return PageSummary(conclusion="No tuning yet")
+    left = len(entries) - _MOST_POINTS
+    kernels = counted(len({entry.problem.kernel for entry in entries}), "kernel")
+    tried = counted(sum(len(entry.trials) for entry in entries), "configuration")
+    return PageSummary(
+        conclusion=_conclusion(entries[0])
+        if len(entries) == 1
+        else f"{kernels} tuned for {len(entries):,} shapes and types",
+        about="; ".join([f"{tried} tried", *dict.fromkeys(e.problem.device for e in entries)]),
+        points=tuple(_point(entry, only=len(entries) == 1) for entry in entries[:_MOST_POINTS]),
+        more=f"{counted(left, 'further winner')} below." if left > 0 else "",
+    )
+
+
+def _conclusion(entry: TuningEntry) -> str:
+    best = winning_trial(entry)
+    if best is None:
+        return f"No configuration of `{entry.problem}` can win"
+    others = [trial for trial in entry.trials if trial.key != best.key]
+    varied = {
+        name: value
+        for name, value in best.values.items()
+        if any(trial.values.get(name) != value for trial in others)
+    }
+    chosen = config_text(varied or best.values)
+    return ", ".join([f"`{entry.problem}`: `{chosen}` is the winner", *gains(entry)])
+
+
+def _point(entry: TuningEntry, *, only: bool) -> Point:
+    """Return why the winner won, with the code that uses it."""
+    best = winning_trial(entry)
+    if best is None:
+        whys = Counter(t.reason or t.status for t in entry.trials)
+        text = "; ".join(f"{why} ({counted(n, 'configuration')})" for why, n in whys.most_common(3))
+        return Point(text=text if only else f"`{entry.problem}`: {text}")
+    own = estimate(entry, best) or 0.0
+    timed = bool(samples(entry, best))
+    time = f"measured time: {seconds(own)}" if timed else f"projected time: {projected_text(best)}"
+    why = f"It is {reason(entry)}"
+    return Point(
+        text=why if only else f"{_conclusion(entry)}. {why}",
+        place=shown_place(*entry.location) if entry.location else "",
+        evidence=time,
+        action=f"use `{config_source(best.values)}`",
     )
 
 

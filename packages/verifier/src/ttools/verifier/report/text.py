@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.location import location_of_line
+from ttools.core.reports.cases import Statement
 from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import ranges_text
 from ttools.core.reports.text import location_text
@@ -94,7 +95,7 @@ def _failures(found: Verification, most: int | None) -> list[str]:
     """
     failures = [*((failure, "") for failure in found.failures)]
     failures += [(warning, "warning: ") for warning in found.warnings]
-    blocks = [["", *_block(*failure, verbose=most is None)] for failure in failures]
+    blocks = [["", *failure_lines(*failure, verbose=most is None)] for failure in failures]
     lines = [line for block in blocks for line in block]
     if most is None or len(lines) <= most:
         return lines
@@ -115,8 +116,14 @@ def _failures(found: Verification, most: int | None) -> list[str]:
 _VERBOSE = "`--verbose` shows all details."
 
 
-def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines of a failure: the class, the source line, the inputs, and advice."""
+def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of a failure: the class, the source line, the inputs, and advice.
+
+    Args:
+        failure: A failure or a warning.
+        kind: Text before the class.
+        verbose: If True, the text for an issue is included.
+    """
     yield from _wrapped(f"{kind}{failure.failure}: {failure.detail}", "  ")
     location = location_of_line(failure.where)
     if location is not None:
@@ -125,7 +132,7 @@ def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
     if failure.witness:
         yield from _wrapped(failure.witness, "    ")
     yield from _wrapped(f"inputs: {circumstances(failure)}", "    ")
-    for help_text in filter(None, [failure.help, _declaration(failure)]):
+    for help_text in advice(failure):
         yield from _wrapped(f"help: {help_text}", "    ")
     if failure.test:
         yield f"    test: {failure.test}"
@@ -133,6 +140,11 @@ def _block(failure: Failure, kind: str, *, verbose: bool) -> Iterator[str]:
         yield "    `--verbose` shows a text for an issue about the compiler."
     elif failure.issue:
         yield from ("    issue:", "", *(f"      {line}" for line in failure.issue.splitlines()))
+
+
+def advice(failure: Failure) -> list[str]:
+    """Return how to correct a failure, and how the domain can exclude its inputs."""
+    return [text for text in (failure.help, _declaration(failure)) if text]
 
 
 def _declaration(failure: Failure) -> str:
@@ -175,38 +187,50 @@ def circumstances(failure: Failure) -> str:
 # ---- what was tried
 def _last_lines(found: Verification, *, verbose: bool) -> Iterator[str]:
     cases = found.covered.get("cases", 0)
-    counts = [
-        f"{count} {_CASES.get(kind, kind)}"
-        for kind, count in found.covered.items()
-        if isinstance(count, int) and kind != "cases"
-    ]
+    counts = [f"{count} {kind}" for kind, count in cases_by_kind(found)]
     listed = f": {', '.join(counts)}" if counts and (verbose or found.verdict == "pass") else ""
     yield from _wrapped(f"tried {counted(cases, 'case')}{listed}", "  ")
-    yield from _all_sizes(found.covered.get("all sizes", {}))
-    yield from _replay(found)
-    for note in found.notes:
-        yield from _wrapped(f"note: {note}", "  ")
-    yield from _wrapped(f"not checked: {'; '.join(found.not_judged)}", "  ")
+    for statement in statements(found):
+        yield from _wrapped(statement.text, "  ")
+        for detail in statement.details:
+            yield from _wrapped(detail, "    ")
     if found.failures and not any(failure.test for failure in found.failures):
         yield "  help: --write-tests DIR writes each failure as a pytest file"
 
 
-def _replay(found: Verification) -> Iterator[str]:
+def cases_by_kind(found: Verification) -> Iterator[tuple[str, int]]:
+    """Yield a description of each kind of cases, and the number of these cases."""
+    for kind, count in found.covered.items():
+        if isinstance(count, int) and kind != "cases":
+            yield _CASES.get(kind, kind), count
+
+
+def statements(found: Verification) -> Iterator[Statement]:
+    """Yield what was examined besides the cases, and what was not."""
+    if emulated := found.covered.get("emulated GPU"):
+        yield Statement(f"emulated GPU: {emulated}")
+    yield from _all_sizes(found.covered.get("all sizes", {}))
+    yield from _replay(found)
+    for note in found.notes:
+        yield Statement(f"note: {note}")
+    yield Statement(f"not checked: {'; '.join(found.not_judged)}")
+
+
+def _replay(found: Verification) -> Iterator[Statement]:
     """Describe whether a pass was verified by replay."""
     replay = found.replay
     if found.verdict == "pass" and replay.verified:
-        yield from _wrapped(
+        yield Statement(
             f"verified by replay: {counted(replay.cases, 'call')} "
             f"{'was' if replay.cases == 1 else 'were'} repeated without the candidate, also on "
-            "inputs that it never saw",
-            "  ",
+            "inputs that it never saw"
         )
     elif found.verdict != "fail":
         for reason in replay.reasons[:_MOST_REASONS] or ("no call could be repeated",):
-            yield from _wrapped(f"not verified by replay: {reason}", "  ")
+            yield Statement(f"not verified by replay: {reason}")
 
 
-def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
+def _all_sizes(tried: dict[str, Any]) -> Iterator[Statement]:
     """Describe the check of accesses at all sizes; choices with equal outcomes are grouped."""
     same: dict[tuple[Any, ...], list[str]] = {}
     for run in tried.get("runs", ()):
@@ -217,13 +241,11 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
     shown = [ranges_text(ranges)] if ranges else []
     for (verdict, why, assumed), labels in same.items():
         of = f" ({'; '.join(labels)})" if labels[0] and len(same) > 1 else ""
-        yield from _wrapped(f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}", "  ")
-        for reason in why[:_MOST_REASONS]:
-            yield from _wrapped(reason, "    ")
-        if len(why) > _MOST_REASONS:
-            yield f"    and {len(why) - _MOST_REASONS} more"
-        for assumption in assumed:
-            yield from _wrapped(f"assumed: {assumption}", "    ")
+        more = len(why) - _MOST_REASONS
+        details = [*why[:_MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
+        details += [f"assumed: {assumption}" for assumption in assumed]
+        text = f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
+        yield Statement(text, tuple(details))
 
 
 # ---- lines

@@ -24,18 +24,6 @@ function applyFilters() {
 form?.addEventListener("change", applyFilters);
 form?.addEventListener("submit", (event) => event.preventDefault());
 
-// A link to a folded finding unfolds it.
-function unfold() {
-  const target = document.getElementById(location.hash.slice(1));
-  const details = target?.closest("details");
-  if (details) {
-    details.open = true;
-    target.scrollIntoView();
-  }
-}
-addEventListener("hashchange", unfold);
-unfold();
-
 // Memory maps.
 const [UNTOUCHED, SHARED, COLLISION] = [-1, -2, -3];
 const mapData = document.getElementById("map-data");

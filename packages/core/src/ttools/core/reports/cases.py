@@ -1,0 +1,39 @@
+"""The verdict on a function that was compared with a reference, over the cases that were tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement about what was tried, proved or left out, with its reasons or details."""
+
+    text: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CasesVerdict:
+    """The verdict on one function.
+
+    Attributes:
+        function: Name of the function.
+        verdict: The verdict, in the words of all commands.
+        conclusion: The verdict as a sentence.
+        reason: Reason of an unknown verdict, or what weakens a pass; empty if there is none.
+        tried: Number of cases.
+        kinds: Number of cases of each kind, with descriptions such as `with special values`.
+        statements: What else was examined, and what was not.
+        seconds: Duration in seconds.
+    """
+
+    function: str
+    verdict: Literal["passed", "failed", "unknown"]
+    conclusion: str
+    reason: str = ""
+    tried: int = 0
+    kinds: tuple[tuple[str, int], ...] = ()
+    statements: tuple[Statement, ...] = ()
+    seconds: float = 0.0

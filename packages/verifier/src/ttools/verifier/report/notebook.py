@@ -1,0 +1,28 @@
+"""Verifications in a notebook: the verdict, the failures, the cases, and folded details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttools.core.reports.notebook import Code, Part, Table, Text, reporter_of
+from ttools.core.reports.report import counted
+from ttools.verifier.report.text import cases_by_kind, failure_lines, statements
+from ttools.verifier.result import Verification
+
+
+@reporter_of(Verification)
+def verification_parts(found: Verification) -> Iterator[Part]:
+    """Yield the parts of a notebook's output."""
+    why = found.failures[0].detail if found.failures else found.reason
+    yield Text(": ".join(filter(None, [found.verdict, why])))
+    for failure in found.failures:
+        yield Code("\n".join(failure_lines(failure, verbose=False)))
+    for warning in found.warnings:
+        lines = failure_lines(warning, verbose=False)
+        yield Code("\n".join(lines), summary=f"warning: {warning.failure}")
+    cases = counted(found.covered.get("cases", 0), "case")
+    yield Table(f"tried {cases}", ("cases", ">number"), list(cases_by_kind(found)))
+    details = [
+        line for one in statements(found) for line in (one.text, *(f"  {d}" for d in one.details))
+    ]
+    yield Code("\n".join(details), summary="what was examined, and what was not")
