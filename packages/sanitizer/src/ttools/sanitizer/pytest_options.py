@@ -245,7 +245,8 @@ def _timeout(config: pytest.Config) -> float | None:
 def _device_map(config: pytest.Config) -> str | None:
     """Return the device map of the options; without them, that of the configuration file."""
     names = "--ttools-device-map", "--ttools-gpu"
-    device_map, gpu = (config.getoption(name) for name in names)
+    device_map: str | None = config.getoption(names[0])
+    gpu: str | None = config.getoption(names[1])
     if device_map is None and gpu is None:
         names = "ttools_device_map", "ttools_gpu"
         device_map, gpu = (str(config.getini(name) or "") or None for name in names)
