@@ -43,7 +43,7 @@ def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: P
     for smaller in (("--memory", "2GB"), ("--gpu", "t4")):  # t4: 16 GB
         limited = ttools("prove", "--script", *smaller, "script.py")
         assert limited.returncode == (0 if "2GB" in smaller else 1)
-        assert f"fit {'2 GB' if '2GB' in smaller else '16 GB'}" in limited.stdout
+        assert f"fit in {'2 GB' if '2GB' in smaller else '16 GB'}" in limited.stdout
     words = ("--sizes", "n=1:2147483648")
     proved = ttools("prove", "--script", *words, "--require-proof", "script.py")
     assert (proved.returncode, "proved" in proved.stdout) == (0, True)

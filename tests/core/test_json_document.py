@@ -26,14 +26,14 @@ def test_a_document_of_its_schema(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (None, "cannot read the table `.*a.json`: No such file"),
-        (b"{", "is no table: "),
-        (b"\xff", "is no table: "),
+        (b"{", "is not a table: "),
+        (b"\xff", "is not a table: "),
         (b"[]", "has schema None, not 'ttools.x/1'; write it anew"),
         (b'{"schema": "ttools.x/1"}', "is a damaged table: .* missing required field `rows`"),
         (b'{"schema": "ttools.x/1", "rows": [1, -1]}', r"Expected .* >= 0.0 - at `\$.rows\[1\]`"),
         (b'{"schema": "ttools.x/1", "rows": [NaN]}', r"Expected .* >= 0.0 - at `\$.rows\[0\]`"),
         (b'{"schema": "ttools.x/1", "rows": [1e999]}', r"Expected .* <= .* - at `\$.rows\[0\]`"),
-        (b"[" * 200 + b"]" * 200, "is no table: it nests deeper than 100 levels"),
+        (b"[" * 200 + b"]" * 200, "is not a table: it nests deeper than 100 levels"),
         (b'{"schema": "ttools.x/2"}', "has schema 'ttools.x/2', not 'ttools.x/1'; write it anew"),
     ],
 )

@@ -276,7 +276,9 @@ def test_an_analysis_in_another_thread_is_stopped(monkeypatch: pytest.MonkeyPatc
         thread.join()
     (finding,) = report.findings
     assert (finding.kind, finding.severity) == ("interrupted", "note")
-    assert finding.message.startswith("race analysis of launch 1 of kernel `counts` interrupted ")
+    assert finding.message.startswith(
+        "race analysis of launch 1 of kernel `counts` was interrupted "
+    )
     (entry,) = report.launches
     assert (entry.checked, entry.unfinished[0].reason) == (0, "interrupted")
 

@@ -77,7 +77,7 @@ def test_nan_outputs_are_reported() -> None:
     (result,) = run.results
     (note,) = result.notes
     assert result.winner is not None
-    assert note.startswith("`total_ptr`: every element is NaN, whatever the configuration")
+    assert note.startswith("`total_ptr`: every element is NaN, for every configuration")
 
 
 def test_scratch_memory_is_not_compared() -> None:

@@ -33,5 +33,6 @@ def test_an_analysis_that_is_stopped_decides_no_verdict(tmp_path: Path) -> None:
     verification = verify_here(subject, VerifyOptions(cases=2, all_sizes_seconds=0))
     assert (verification.verdict, verification.failures) == ("inconclusive", ())
     assert any(
-        "race analysis of launch 1 of kernel `sum_kernel` stopped" in n for n in verification.notes
+        "race analysis of launch 1 of kernel `sum_kernel` was stopped" in n
+        for n in verification.notes
     )

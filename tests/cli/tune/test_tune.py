@@ -112,7 +112,7 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert first < last
     own = {"BLOCK": more["winner"]["BLOCK"], "PART": 1}
     assert f"\ntriton.Config({own!r}, num_warps=4" in shown.stdout
-    assert re.search(r"( times as fast as| tied with) the first configuration\n", shown.stdout)
+    assert re.search(r"( times as fast as| tied with|,) the first configuration\n", shown.stdout)
     paste = called_ttools("tune", "show", "--format", "markdown", "ttools-tunings.sqlite")
     assert "| winner | BLOCK=" in paste.stdout
     assert "\n```python\n# sum_kernel for n=100000" in paste.stdout

@@ -295,7 +295,7 @@ def test_baseline_is_a_multiset_of_sites(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no baseline: Expecting value"),
+        ("", "is not a baseline: Expecting value"),
         ("[]", "has schema None, not "),
         ("{}", "has schema None, not "),
         ('{"schema": "x", "findings": []}', "has schema 'x', not 'ttools.baseline/1'"),

@@ -92,7 +92,7 @@ def test_ambiguous_counts_are_omitted() -> None:
     notes: dict[str, str] = {}
     joined = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes, Trials())
     assert [s.counts for s in joined] == [None] * 3
-    assert notes == {"a": "2 launches but 3 times, so counts are left out"}
+    assert notes == {"a": "there are 2 launches but 3 times, so counts are left out"}
 
 
 def trial(kernel: str) -> MadeCall:

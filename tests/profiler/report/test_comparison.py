@@ -192,7 +192,7 @@ def test_times_of_cpu_and_gpu_are_not_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is no profile"),
+        ("{", "is not a profile"),
         ("[]", "has schema None"),
         ('{"schema": "other/1"}', "has schema 'other/1', not 'ttools.profile/1'"),
         (

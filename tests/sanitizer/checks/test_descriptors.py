@@ -130,10 +130,10 @@ def _described(**fields: object) -> Iterator[str]:
         ({"strides": (1 << 40, 1)}, "bad_descriptor: a stride .* too large"),
         ({"strides": (-64, 1)}, "bad_descriptor: a stride .* negative"),
         ({"strides": (64, 2)}, "bad_descriptor: the last dimension"),
-        ({"shape": (0, 64)}, "bad_descriptor: .* extent .* dimension 0"),
-        ({"shape": (4, (1 << 32) + 1)}, "bad_descriptor: .* extent .* dimension 1"),
+        ({"shape": (0, 64)}, "bad_descriptor: .* extent .*dimension 0"),
+        ({"shape": (4, (1 << 32) + 1)}, "bad_descriptor: .* extent .*dimension 1"),
         ({"shape": (1,) * 6, "strides": (8,) * 5 + (1,)}, "bad_descriptor: .* 5 dimensions"),
-        ({"block": (8, 4)}, "bad_descriptor: a row"),
+        ({"block": (8, 4)}, "bad_descriptor: the row size"),
         ({"block": ()}, None),
     ],
 )

@@ -127,7 +127,7 @@ def test_modes() -> None:
 
 def test_modes_of_the_installed_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     assert instrumentation_modes() >= {"asan", "consan"}
-    with pytest.raises(TtoolsError, match="Triton has `asan` for GPUs of AMD only"):
+    with pytest.raises(TtoolsError, match="Triton has `asan` only for AMD GPUs"):
         require_modes([MODES["asan"]], "nvidia")
     with pytest.raises(TtoolsError, match="only for NVIDIA GPUs, but torch is built for AMD"):
         require_modes([MODES["iisan"]], "amd")

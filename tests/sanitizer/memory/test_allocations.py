@@ -256,4 +256,4 @@ def test_memory_too_large_to_fill_is_reported(monkeypatch: pytest.MonkeyPatch) -
         assert report.warnings == []
         torch.empty(1 << 13, dtype=torch.uint8)
         (sentence,) = report.warnings
-    assert sentence.startswith("memory of 8,192 bytes")
+    assert sentence.startswith("8,192 bytes of memory")

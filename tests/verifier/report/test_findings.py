@@ -87,7 +87,7 @@ def test_failures_are_errors_and_warnings_are_warnings(failing: Verification, fi
     assert str(wrong.location) == f"{file}:6"  # where the candidate is defined
     assert "inputs: M=2, seed=0" in wrong.notes
     assert memory.help == (
-        "mask the load; or, if callers pass contiguous tensors only, declare CONTIGUOUS = [...]"
+        "mask the load; or, if callers pass only contiguous tensors, declare CONTIGUOUS = [...]"
     )
 
 

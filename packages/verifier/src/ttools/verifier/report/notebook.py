@@ -11,7 +11,7 @@ from ttools.verifier.result import Verification
 
 
 @reporter_of(Verification)
-def verification_parts(found: Verification) -> Iterator[Part]:
+def _parts(found: Verification) -> Iterator[Part]:
     """Yield the parts of a notebook's output."""
     why = found.failures[0].detail if found.failures else found.reason
     yield Text(": ".join(filter(None, [found.verdict, why])))
