@@ -66,7 +66,7 @@ def require_names(only: object) -> None:
     """Reject a string as the argument `only`, which expects a list of kernel names.
 
     Raises:
-        UsageError: It is a string, whose characters would be taken for names.
+        UsageError: It is a string; its characters would be treated as names.
     """
     if isinstance(only, str):
         raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")

@@ -132,10 +132,10 @@ def _noun(access: Operation) -> str:
 
 
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access without a mask to which the mask belongs.
+    """Return whether an operation is an access without a mask that a given mask fits.
 
     The mask must have the shape of the access, apart from axes along which it is broadcast, and
-    bound indices that the address consists of.
+    must bound indices from which the address is computed.
     """
     if not op.has(READS, WRITES) or op.operand("ptr") is None:
         return False
@@ -168,7 +168,7 @@ def _indices(value: Value) -> set[Value]:
 
 
 def _is_index(value: Value) -> bool:
-    """Return whether a value is a tile that no other tile is computed into."""
+    """Return whether a value is a tile that is not computed from others, such as a range."""
     op = value.defining_op
     if op is None:
         return value.is_tensor

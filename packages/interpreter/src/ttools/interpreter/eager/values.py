@@ -187,7 +187,7 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     try:
         return lift(function(*lowered, _semantic=semantic, **extra(function), **keywords))
     except UsageError:
-        raise  # from a function of the user that the builtin calls, as `tl.reduce` does
+        raise  # from a user function that the builtin calls, as `tl.reduce` does
     except (TypeError, ValueError, AssertionError, IndexError, NotImplementedError) as error:
         raise compilation_error(frames.location(), error) from error
     except Exception as error:
