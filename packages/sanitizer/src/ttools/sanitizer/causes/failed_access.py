@@ -97,7 +97,7 @@ def scalars_of(checked: CheckedLaunch) -> dict[int, int]:
 def element_loaded(
     checked: CheckedLaunch, witness: Witness, load: SourceLocation, parameter: int
 ) -> tuple[int, int] | None:
-    """Return number and value of the element that the index of a failed access was loaded from.
+    """Return the number and value of the element that contained the index of a failed access.
 
     Args:
         witness: A lane of the access.

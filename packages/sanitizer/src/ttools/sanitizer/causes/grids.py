@@ -29,9 +29,9 @@ def axes_read(module: Module) -> frozenset[int]:
 
 
 def grid_notes(checked: CheckedLaunch) -> tuple[str, ...]:
-    """Return sentences on axes that the kernel does not read, and on steps that are not the grid.
+    """Return sentences about axes that the kernel does not read and about steps of loops.
 
-    They explain findings, and are no defects by themselves: programs may take their work from an
+    They explain findings, and are not defects by themselves: programs may take their work from an
     atomic counter, for example.
     """
     grid, scalars = checked.spec.grid, scalars_of(checked)

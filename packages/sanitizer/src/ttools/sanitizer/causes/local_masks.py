@@ -118,7 +118,7 @@ def _sides(part: Conjunct) -> tuple[int, int] | None:
 def _difference(part: Conjunct, values: KernelValues) -> Linear | None:
     """Return an expression in coordinates of the access that is negative where a condition holds.
 
-    None if there is none, or if it contains unknown values.
+    The result is None if there is no such expression, or if it contains unknown values.
     """
     op, sides = part.condition.defining_op, _sides(part)
     compared = comparison(op) if op is not None else None
@@ -139,9 +139,9 @@ def _difference(part: Conjunct, values: KernelValues) -> Linear | None:
 
 
 def _extent(difference: Linear) -> int:
-    """Return the number of consecutive numbers that a compared tile consists of.
+    """Return the number of consecutive integers in a compared tile.
 
-    0 if it has gaps, or consists of more than coordinates.
+    The result is 0 if the tile has gaps or depends on anything but coordinates.
     """
     if any(atom[0] != "axis" or factor <= 0 for atom, factor in difference.terms.items()):
         return 0

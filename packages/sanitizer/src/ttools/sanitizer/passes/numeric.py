@@ -76,7 +76,7 @@ from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_
 
 #: `lost` is an infinity by which a value was divided, so that the result is zero.
 _Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow", "truncated_division"]
-#: Kinds of integers that only operations on integers hand on.
+#: Kinds of marks on integers that only operations on integers pass on to their results.
 _INTEGRAL: tuple[_Kind, ...] = ("int_overflow", "truncated_division")
 #: Kinds whose paths are left out first if there are too many.
 _LAST: tuple[_Kind, ...] = ("lost", "truncated_division")
