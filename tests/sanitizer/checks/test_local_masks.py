@@ -111,3 +111,15 @@ def test_masks_that_contain_the_program_elsewhere_have_no_note() -> None:
     assert findings_of(redundant, (3,), torch.ones(80), 80, 32, B=32) == []
     count = torch.tensor([32, 7, 96])
     assert notes(findings_of(by_count, (3,), torch.ones(200), count, 32, B=32)) == []
+
+
+def test_a_failure_after_many_launches_is_explained() -> None:
+    with sanitize(checks="memcheck") as report:
+        for programs in range(1, 18):
+            heads_fixed[(programs, 2)](torch.ones(17, 8, 8), 8, BH=4, D=8)
+            heads[(programs, 1)](torch.ones(17, 4, 8), 4, BH=4, D=8)
+        assert list(report.findings) == []
+        heads[(2, 2)](torch.ones(2, 5, 8), 5, BH=4, D=8)
+    errors = [finding for finding in report.findings if finding.kind.startswith("oob")]
+    assert errors
+    assert all((finding.help or "").startswith("the mask lacks") for finding in errors)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,8 @@ _HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
 _HELP_POLL = 'poll with an atomic: `while tl.atomic_add(ptr, 0, sem="acquire") == 0`'
 #: Maximum number of variables that a finding shows.
 _MOST_SHOWN = 8
+#: Maximum number of launches with different arguments whose masks are analysed without a failure.
+_MOST_ANALYSED = 16
 _HELP_NEAR = "mask the access, or correct the length that the pointer is used with"
 
 
@@ -147,7 +150,7 @@ class Memcheck(Check):
         """Yield findings for descriptors, shared arguments, and removed loads and masks."""
         silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
         shared = self.checked.regions.remember(Memcheck, self._shared)
-        local = self.local_masks
+        local = self.local_masks(_MOST_ANALYSED)
         return () if silent and not shared and not local else self._remarks(shared, local)
 
     def _has_no_remarks(self) -> bool:
@@ -229,18 +232,21 @@ class Memcheck(Check):
             count=0,
         )
 
-    @property
-    def local_masks(self) -> Sequence[LocalMask]:
-        """The masks of the launch that lack a part of the address."""
+    def local_masks(self, most_launches: float = inf) -> Sequence[LocalMask]:
+        """Return the masks of the launch that lack a part of the address.
+
+        Args:
+            most_launches: Number of launches of the kernel with different arguments after which no
+                other ones are analysed.
+        """
         kernel, launch = self.checked.kernel, self.checked.launch
-        accesses = kernel.fact(masked_accesses)
-        if not accesses:
-            return ()
-        raw, grid = launch.raw_parameters, tuple(map(int, launch.grid))
-        key = (LocalMask, grid, *[raw[n] for n, _ in kernel.fact(integer_parameters)])
-        return kernel.remember(
-            key, lambda: local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
-        )
+        known: dict[object, Sequence[LocalMask]] = kernel.remember(LocalMask, dict)
+        raw = launch.raw_parameters
+        key = (*launch.grid, *[raw[n] for n, _ in kernel.fact(integer_parameters)])
+        if key not in known and len(known) < most_launches:
+            grid, accesses = tuple(map(int, launch.grid)), kernel.fact(masked_accesses)
+            known[key] = local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
+        return known.get(key, ())
 
     def _local_mask(self, mask: LocalMask) -> Finding:
         related = Related(message=f"the mask of this {mask.kind}", location=mask.access)
@@ -406,7 +412,7 @@ class _FailedAccess:
     def _outside(self) -> Outside:
         place = position_of(self.site.location)
         unused = (mask for mask in self.check.unused_masks if position_of(mask.access) == place)
-        local = (mask for mask in self.check.local_masks if position_of(mask.access) == place)
+        local = (mask for mask in self.check.local_masks() if position_of(mask.access) == place)
         return Outside(
             forgotten=next(unused, None),
             local=next(local, None),
