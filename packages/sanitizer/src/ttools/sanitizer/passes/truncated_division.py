@@ -12,6 +12,7 @@ a bit operation ends the propagation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ttools.core.location import user_location
@@ -43,7 +44,7 @@ class _Naturals(Integers[bool]):
     def constant(self, number: int) -> bool:
         return number >= 0
 
-    def elements(self, numbers: Any) -> bool:
+    def elements(self, numbers: Sequence[int]) -> bool:
         return min(numbers) >= 0
 
     def coordinate(self, axis: int, extent: int) -> bool:
