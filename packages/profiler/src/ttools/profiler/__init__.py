@@ -27,7 +27,7 @@ __getattr__ = lazy_names(
     {
         "Profile": "report.profile",
         "ProfileAnalysis": "report.analysis",
-        "Sweep": "sweep.sweep",
+        "Sweep": "sweep.html",
         "profile": "api",
     },
 )

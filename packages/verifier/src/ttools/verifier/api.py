@@ -40,6 +40,7 @@ def verify(
     replay: Literal["on", "off", "required"] = "on",
     replay_seed: int | None = None,
     on: Literal["cpu", "gpu"] = "cpu",
+    gpu: str | None = None,
     fail_on: Severity = "error",
 ) -> Verification:
     """Verify a candidate against its reference; each runs in a separate process.
@@ -66,6 +67,7 @@ def verify(
         replay: Whether calls are repeated in a process without the candidate.
         replay_seed: Seed of the inputs of replays; by default it is drawn from the system.
         on: If `gpu`, the candidate also runs on the GPU.
+        gpu: Name or architecture of the GPU that the CPU emulates, such as `h100` or `sm_90`.
         fail_on: Lowest severity of findings of the checks that are failures.
 
     Returns:
@@ -93,6 +95,7 @@ def verify(
         replay=replay,
         replay_seed=replay_seed,
         on=on,
+        gpu=gpu,
         fail_on=fail_on,
     )
     words = subject_of(candidate, reference, inputs)

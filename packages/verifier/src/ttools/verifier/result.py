@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ttools.core.json_document import json_text
 from ttools.core.reports.result import Result
 
 SCHEMA = "ttools.verification/1"
@@ -133,9 +131,6 @@ class Verification(Result):
     def passed(self) -> bool:
         """True if every case was right; False if there are failures or no verdict."""
         return self.verdict == "pass"
-
-    def _formats(self) -> Mapping[str, Callable[[], str]]:
-        return {**super()._formats(), "json": lambda: json_text(self.as_dict())}
 
     @property
     def not_judged(self) -> tuple[str, ...]:

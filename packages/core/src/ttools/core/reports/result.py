@@ -7,13 +7,31 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ttools.core.errors import FailuresError, UsageError
 from ttools.core.reports.notebook import ShowsItself, framed, parts_as_html, parts_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+Formats = Mapping[str, Callable[[], str]]
+_makers: dict[type, Callable[[Any], Formats]] = {}
+_Maker = TypeVar("_Maker", bound=Callable[[Any], Formats])
+
+
+def formats_of(kind: type[Result]) -> Callable[[_Maker], _Maker]:
+    """Register the decorated function as what makes the formats of results of a type.
+
+    A module that formats results imports their type, so the type cannot import that module.
+    """
+
+    def register(maker: _Maker) -> _Maker:
+        _makers[kind] = maker
+        return maker
+
+    return register
 
 
 class Result(ShowsItself):
@@ -57,9 +75,11 @@ class Result(ShowsItself):
             raise UsageError(f"there is no format `{form}`; choose from {', '.join(formats)}")
         return formats[form]()
 
-    def _formats(self) -> Mapping[str, Callable[[], str]]:
+    def _formats(self) -> Formats:
         """Return a function for each format that makes the report."""
-        return {"text": lambda: f"{parts_as_text(self._shown())}\n"}
+        text = {"text": lambda: f"{parts_as_text(self._shown())}\n"}
+        maker = _makers.get(type(self))
+        return text if maker is None else {**text, **maker(self)}
 
     def _repr_html_(self) -> str:
         if self._frame_title:

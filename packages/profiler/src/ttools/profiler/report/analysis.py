@@ -6,7 +6,6 @@ projections, accesses and advice. Its result is complete: reading its attributes
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +20,6 @@ from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
-from ttools.core.json_document import json_text
 from ttools.core.reports.notebook import Part, Table, Text, place_cells
 from ttools.core.reports.report import config_text
 from ttools.core.reports.result import Result
@@ -171,18 +169,6 @@ class ProfileAnalysis(Result):
     def graphframe(self) -> Any:
         """Return the tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
         return graph_frame(self.tree)
-
-    def _formats(self) -> Mapping[str, Callable[[], str]]:
-        from ttools.profiler.report.chrome import chrome_trace
-        from ttools.profiler.report.html import write_page
-        from ttools.profiler.report.json import as_data
-
-        return {
-            **super()._formats(),
-            "json": lambda: json_text(as_data(self)),
-            "html": lambda: write_page(self),
-            "chrome": lambda: json.dumps(chrome_trace(self.samples)) + "\n",
-        }
 
     def _shown(self) -> Iterator[Part]:
         return _parts(self)

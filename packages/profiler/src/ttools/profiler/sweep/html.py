@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ttools.core.reports.notebook import Table
+from ttools.core.json_document import json_text
+from ttools.core.reports.notebook import Table, reporter_of
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import render_page
+from ttools.core.reports.result import Formats, formats_of
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 
 _PAGE = Path(__file__).parent / "page"
@@ -45,6 +47,19 @@ def write_page(sweep: Sweep, title: str) -> str:
         rows=[_row(row, sweep) for row in sweep.rows],
         flops=any(row.flops for row in sweep.rows),
     )
+
+
+@formats_of(Sweep)
+def _formats(sweep: Sweep) -> Formats:
+    return {
+        "json": lambda: json_text(sweep.as_dict()),
+        "html": lambda: write_page(sweep, " ".join(sweep.implementations)),
+    }
+
+
+@reporter_of(Sweep)
+def _parts(sweep: Sweep) -> list[Table]:
+    return [sweep_table(sweep)]
 
 
 def sweep_table(sweep: Sweep) -> Table:

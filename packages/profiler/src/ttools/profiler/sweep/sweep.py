@@ -17,8 +17,6 @@ import torch
 
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.json_document import json_text
-from ttools.core.reports.notebook import Part
 from ttools.core.reports.result import Result
 from ttools.interpreter import interpret
 from ttools.profiler.intervals import difference
@@ -192,6 +190,11 @@ class Sweep(Result):
         ]
         return differing or names
 
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """Return the names of the implementations, in the order in which they were given."""
+        return tuple(self._order)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the sweep for JSON, schema `ttools.sweep/1`."""
         return {
@@ -202,20 +205,6 @@ class Sweep(Result):
             "shapes": {"measured": self.done, "total": self.total},
             "rows": [row.as_dict() for row in self.rows],
         }
-
-    def _formats(self) -> Mapping[str, Callable[[], str]]:
-        from ttools.profiler.sweep.html import write_page
-
-        return {
-            **super()._formats(),
-            "json": lambda: json_text(self.as_dict()),
-            "html": lambda: write_page(self, " ".join(self._order)),
-        }
-
-    def _shown(self) -> Iterator[Part]:
-        from ttools.profiler.sweep.html import sweep_table
-
-        yield sweep_table(self)
 
     def run(self) -> Sweep:
         """Measure all remaining shapes, and return the sweep."""

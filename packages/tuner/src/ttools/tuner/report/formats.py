@@ -22,6 +22,6 @@ def formats_of(
     """
     return {
         "json": lambda: json_text(as_data(entries, notes=notes)),
-        "html": lambda: write_page(entries, "Tunings"),
+        "html": lambda: write_page(entries),
         "lock": lambda: lock_text(lock_of(entries)),
     }
