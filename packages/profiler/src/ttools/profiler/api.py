@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import ttools.profiler.report.formats  # noqa: F401 (registers the formats of results)
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError, require_names
 from ttools.core.gpus.devices import Device, device_of_machine, one_gpu, read_gpu

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import ttools.verifier.report.notebook  # noqa: F401 (registers the formats of results)
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.findings.findings import Severity
 from ttools.core.location import shown_line, shown_path

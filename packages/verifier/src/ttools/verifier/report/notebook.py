@@ -8,16 +8,13 @@ from ttools.core.json_document import json_text
 from ttools.core.reports.notebook import Code, Part, Table, Text, reporter_of
 from ttools.core.reports.report import counted
 from ttools.core.reports.result import Formats, formats_of
-from ttools.verifier.report.text import cases_by_kind, failure_lines, statements, text_of
+from ttools.verifier.report.text import cases_by_kind, failure_lines, statements
 from ttools.verifier.result import Verification
 
 
 @formats_of(Verification)
 def _formats(found: Verification) -> Formats:
-    return {
-        "text": lambda: text_of(found, found.candidate),
-        "json": lambda: json_text(found.as_dict()),
-    }
+    return {"json": lambda: json_text(found.as_dict())}
 
 
 @reporter_of(Verification)
