@@ -59,7 +59,7 @@ def refuse_unknown_kernels(names: Sequence[str], work: Work) -> None:
     """Refuse names of kernels that a script cannot launch.
 
     Args:
-        names: Names from `--only`.
+        names: Names of kernels given with `--only`.
         work: What the command runs.
 
     Raises:

@@ -23,10 +23,10 @@ class CasesVerdict:
         verdict: The verdict, in the words of all commands.
         conclusion: The verdict as a sentence.
         reason: Reason of an unknown verdict, or what weakens a pass; empty if there is none.
-        tried: Number of cases.
+        tried: Number of cases that were tried.
         kinds: Number of cases of each kind, with descriptions such as `with special values`.
         statements: What else was examined, and what was not.
-        seconds: Duration in seconds.
+        seconds: Duration of the run in seconds.
     """
 
     function: str

@@ -102,9 +102,9 @@ def framed(page: str, title: str, height: int = 600) -> str:
     """Return a frame with an HTML page, so that a notebook does not share the page's styles.
 
     Args:
-        page: The document.
+        page: HTML document to show in the frame.
         title: Title of the frame for screen readers.
-        height: Height in pixels.
+        height: Height of the frame in pixels.
     """
     return (
         f'<iframe sandbox="allow-scripts" title="{title}" width="100%" height="{height}"'

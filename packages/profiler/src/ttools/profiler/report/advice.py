@@ -72,7 +72,7 @@ class Advice:
         kind: Kind of the cost.
         kernel: Name of the kernel.
         config: Configuration of the autotuner, as text; empty without one.
-        text: The advice.
+        text: What to change, as a phrase.
         evidence: Sentences that state the costs, each with the source lines that it applies to.
     """
 

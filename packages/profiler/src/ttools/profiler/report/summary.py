@@ -30,9 +30,9 @@ def page_summary(
     """Return what the page of a profile says first.
 
     Args:
-        profiled: The profile.
-        rows: Its kernels.
-        advice: Its advice.
+        profiled: Profile that the page shows.
+        rows: Kernels of the profile, with their metrics.
+        advice: Advice for kernels of the profile.
         target: The command line of the run.
     """
     counts = f"{counted(len({row['kernel'] for row in rows}), 'kernel')}, "

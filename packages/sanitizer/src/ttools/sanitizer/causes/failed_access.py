@@ -134,7 +134,7 @@ def _distance_loaded(
     """Return the distance in bytes of the element that one lane of an access depends on.
 
     Args:
-        op: The access.
+        op: Load, store or atomic that failed.
         part: The part of its address that is loaded.
         load: The operation that loads it.
 
@@ -153,10 +153,10 @@ def _distance_loaded(
     shape = shape_of(op.address.type)
     lane = np.unravel_index(witness.lane, shape) if shape else ()
     own = (0, *(0 if axis is None else int(lane[axis]) for axis in part.axes))
-    each = (1, *shape_of(load.address.type))
-    return (
-        int(np.broadcast_to(distances, each)[own]) if np.broadcast_to(active, each)[own] else None
-    )
+    of_load = (1, *shape_of(load.address.type))
+    if not np.broadcast_to(active, of_load)[own]:
+        return None
+    return int(np.broadcast_to(distances, of_load)[own])
 
 
 def loops_around(op: Operation) -> list[Operation]:

@@ -240,13 +240,13 @@ class Memcheck(Check):
                 other ones are analysed.
         """
         kernel, launch = self.checked.kernel, self.checked.launch
-        known: dict[object, Sequence[LocalMask]] = kernel.remember(LocalMask, dict)
+        by_launch: dict[object, Sequence[LocalMask]] = kernel.remember(LocalMask, dict)
         raw = launch.raw_parameters
         key = (*launch.grid, *[raw[n] for n, _ in kernel.fact(integer_parameters)])
-        if key not in known and len(known) < most_launches:
+        if key not in by_launch and len(by_launch) < most_launches:
             grid, accesses = tuple(map(int, launch.grid)), kernel.fact(masked_accesses)
-            known[key] = local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
-        return known.get(key, ())
+            by_launch[key] = local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
+        return by_launch.get(key, ())
 
     def _local_mask(self, mask: LocalMask) -> Finding:
         related = Related(message=f"the mask of this {mask.kind}", location=mask.access)
