@@ -74,7 +74,7 @@ def test_limits_in_the_file_and_figures_that_are_not_compared(ttools: Run, tmp_p
     checked = ttools(*inspected("sm_80"), "--check")
     assert checked.returncode == 2
     assert "scale for sm_80 is not in l" in checked.stderr
-    assert "none of these kernels" in checked.stderr
+    assert "l has no entries for these kernels" in checked.stderr
     # The limits are kept when the file is written again.
     assert ttools(*inspected("sm_80")).returncode == 0
     both = json.loads((tmp_path / "l").read_text())
