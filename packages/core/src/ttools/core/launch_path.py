@@ -121,7 +121,7 @@ def observe(
     Args:
         patches: The collection that ends the observation.
         before: Called first. If it raises an exception, the step is not made.
-        after: Called at the end, also if the step raised an exception.
+        after: Called at the end, even if the step raised an exception.
     """
     if before is not None:
         take_over(patches, step, lambda method: _preceded(method, before))

@@ -63,7 +63,7 @@ class Patches:
                 self.undo()
 
     def wrap(self, owner: Any, name: str, make: Make) -> None:
-        """Replace an attribute by `make(present value)`.
+        """Replace an attribute by `make(current value)`.
 
         Args:
             owner: A class, module or other object.
@@ -210,5 +210,5 @@ class _Attribute:
 
 
 _lock = threading.RLock()
-#: Attributes that have replacements now, by `id` of the owner and name.
+#: Attributes that are currently replaced, by `id` of the owner and name.
 _attributes: dict[tuple[int, str], _Attribute] = {}

@@ -36,8 +36,8 @@ class TensorSpec(
     """A tensor as a strided view of a storage.
 
     Attributes:
-        storage: Number of the storage among those of a launch or a file; its start address in
-            descriptions made by `memory_spec`. Tensors with the same number share memory.
+        storage: Number of the storage among those of a launch or a file; in descriptions made by
+            `memory_spec`, its start address. Tensors with the same number share memory.
         offset: Bytes from the start of the storage to the first element.
         shape: Extents of the axes.
         strides: Distances between neighbours along each axis, in elements.
@@ -193,8 +193,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     Attributes:
         kernel: Name of the kernel.
         grid: Programs along each axis.
-        arguments: One entry per parameter of the compiled kernel, that is, without constants; empty
-            if only the launch signature is described.
+        arguments: One entry per parameter of the compiled kernel, which excludes constants; empty
+            if the spec describes only the launch signature.
         options: Options that affect the compilation of the kernel.
         site: Position of the launch in the program.
     """
@@ -316,7 +316,7 @@ def view_spec(tensor: Any) -> TensorSpec:
 
 
 def tensor_on(storage: Any, spec: TensorSpec) -> Any:
-    """Return the tensor that a description describes, as a view of a torch storage."""
+    """Return a view of a torch storage as described by a spec."""
     import torch
 
     empty = torch.empty(0, dtype=getattr(torch, spec.dtype), device=storage.device)

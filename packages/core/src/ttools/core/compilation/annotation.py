@@ -66,7 +66,7 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """Return the innermost location: that of the callee, or the first of several locations."""
+    """Resolve aliases to a position: that of the callee if inlined, the first if fused."""
     for _ in range(_DEEPEST):
         position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
@@ -105,7 +105,7 @@ def _debug_location(
     if kind != "DILocation" or location.get("line", "0") == "0":
         return None
     node = location
-    for _ in range(_DEEPEST):  # from scopes to the file
+    for _ in range(_DEEPEST):  # follow scopes outwards to the file
         if "filename" in node:
             folder, name = (_text(node.get(k, '""')) for k in ("directory", "filename"))
             return SourceLocation(f"{folder}/{name}", int(location["line"]), _column(location))

@@ -41,14 +41,15 @@ _NARROW = "narrower than 128 bits"
 
 @dataclass(frozen=True, kw_only=True)
 class Readings:
-    """The properties of a compiled kernel that take long to determine, as plain data.
+    """The properties of a compiled kernel that are slow to determine, as plain data.
 
     NVIDIA's disassembler takes a quarter of a second of CPU time to start. Other processes
     therefore determine these properties while the program that launches the kernel runs.
 
     Attributes:
         sass: Disassembled NVIDIA machine code; None for other targets.
-        resources: The same as in `Inspection`, as are the attributes after it.
+        resources: Resources of the kernel. This and the remaining attributes have the same meaning
+            as in `Inspection`.
     """
 
     sass: str | None
@@ -81,7 +82,7 @@ class Inspection(ShowsItself):
         return inspection
 
     def readings(self) -> Readings:
-        """Determine the properties that take long.
+        """Determine the properties that are slow to compute.
 
         Raises:
             TtoolsError: NVIDIA's binary tools are missing.
@@ -241,7 +242,7 @@ def _place(location: SourceLocation | None) -> dict[str, Any] | None:
 def inspect_sources(
     sources: Sequence[KernelSource], target: Target, inspections: list[Inspection] | None = None
 ) -> list[Inspection]:
-    """Compile kernels for a target, in order, with the reasons for repeated compilations.
+    """Compile kernels for a target in order, and record why a kernel is compiled more than once.
 
     Args:
         inspections: A list to which each result is added as soon as it exists; a new list by
@@ -272,7 +273,7 @@ def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
 
 
 def title(inspection: Inspection) -> str:
-    """Return, e.g., `softmax_kernel for sm_90, num_warps=4`."""
+    """Return a title such as `softmax_kernel for sm_90, num_warps=4`."""
     options = inspection.source.options.items()
     text = "".join(f", {n}={v}" for n, v in options if _USUAL.get(n) != v)
     return f"{inspection.source.name} for {inspection.target.name}{text}"

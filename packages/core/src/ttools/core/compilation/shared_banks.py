@@ -81,7 +81,7 @@ def _bank_conflicts(addresses: NDArray[np.int64], active: NDArray[np.bool_], siz
 
 
 class _Machine:
-    """The values of a warp's registers and predicates, as far as they are known."""
+    """The known values of a warp's registers and predicates."""
 
     def __init__(self) -> None:
         self._registers: dict[str, Lanes] = {}

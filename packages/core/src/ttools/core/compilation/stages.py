@@ -29,7 +29,7 @@ _BINARIES = {"cuda": "cubin", "hip": "hsaco"}
 
 
 class CompilationError(TtoolsError):
-    """Triton's compiler rejected a kernel; the message is the compiler's."""
+    """Triton's compiler rejected a kernel; the message is that of the compiler."""
 
 
 class Assembled(NamedTuple):
@@ -90,7 +90,7 @@ class Compilation:
 
     @computed_once
     def sass(self) -> str:
-        """Return NVIDIA machine code, disassembled, with source lines."""
+        """Return the disassembled NVIDIA machine code with source lines."""
         again = self.assembled.binary
         # Prefer the binary with corrected lines, unless its code differs from the original's.
         return disassemble(again if same_code(again, self.binary) else self.binary)
@@ -231,7 +231,7 @@ def read_stages(names: Sequence[str]) -> list[str]:
     """Return the named stages in the order of compilation.
 
     Raises:
-        UsageError: A name is not that of a stage.
+        UsageError: There is no stage with one of these names.
     """
     all_stages = list(dict.fromkeys(name for stages in STAGES.values() for name in stages))
     for name in names:

@@ -118,7 +118,7 @@ OF_CUDA: dict[str, Any] = {
     "memory_cached": _memory_allocated,
     "memory_reserved": _memory_allocated,
     "memory_stats_as_nested_dict": _statistics,
-    # These are separate functions, because Dynamo identifies its rules by function.
+    # These are separate functions, because Dynamo looks up its rules by function object.
     "reset_max_memory_allocated": lambda device=None: _forget_peak(),
     "reset_max_memory_cached": lambda device=None: _forget_peak(),
     "reset_peak_memory_stats": _forget_peak,
@@ -181,8 +181,8 @@ def _properties_field(field: str) -> Callable[..., Any]:
     return answer
 
 
-# Queries that do not count as use of the device, because a script may continue on the CPU after
-# them.
+# These queries do not count as use of the device, because a script may make them and then continue
+# on the CPU.
 _QUERIES: dict[str, Any] = {
     "is_available": _answer(True),
     "is_initialized": _answer(True),
@@ -237,7 +237,7 @@ _DEVICE: dict[str, Any] = {
     "stream": StreamContext,
     "synchronize": _synchronize,
     "utilization": _answer(0),
-    # Separate functions, because Dynamo keeps rules by function.
+    # These are separate functions, because Dynamo looks up its rules by function object.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
     **OF_CUDA,
 }
@@ -297,7 +297,7 @@ def replacements(
     for owner in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs):
         yield from ((owner, name, f) for name, f in functions.items() if hasattr(owner, name))
     yield from ((cuda.nvtx, name, f) for name, f in _NVTX.items() if hasattr(cuda.nvtx, name))
-    # The default stream of torch's own context manager for captures.
+    # `torch.cuda.graph` creates this stream on first use and then captures on it by default.
     yield cuda.graphs.graph, "default_capture_stream", None
     yield torch._C, "_host_emptyCache", _answer(None)
     for name in ("start", "stop"):
@@ -326,7 +326,7 @@ def replacements(
 
 
 class _AbsentError(UnsupportedError, AttributeError):
-    """A function exists only in torch builds for CUDA, which torch detects by `hasattr`."""
+    """Raised for a function of CUDA builds of torch, so that `hasattr` returns False for it."""
 
 
 def _absent(name: str) -> Any:

@@ -28,7 +28,7 @@ _INTERFACE = "N2at18CUDAHooksInterfaceE"
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
 #: Pinned memory comes from the CPU allocator.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
-#: Hook that returns the device of a pointer, for objects with `__cuda_array_interface__`.
+#: The hook that returns the device of a pointer, used for `__cuda_array_interface__`.
 _DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 #: Number of entries in a virtual table before the functions: the offset to the complete object, and
@@ -177,8 +177,8 @@ def _hooks() -> Callable[[], object]:
 
 def _check_type(table: int, functions: int) -> None:
     """Compare the table with torch's headers."""
-    # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; the hooks of
-    # a torch for CUDA derive from the interface.
+    # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; in a CUDA
+    # build of torch, the class of the hooks derives from the interface.
     kind = ctypes.c_void_p.from_address(table - _WORD).value or 0
     name = ctypes.string_at(ctypes.c_void_p.from_address(kind + _WORD).value or 0).decode()
     base = ctypes.c_void_p.from_address(kind + 2 * _WORD).value or 0

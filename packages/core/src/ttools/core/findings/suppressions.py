@@ -1,6 +1,6 @@
 """Suppressed findings: the file of rules, and how rules, comments and baselines are applied.
 
-Any name of a kind or check may be written; one that matches nothing is reported as unused.
+A suppression may name any kind or check; if it matches nothing, it is reported as unused.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def unused_note(
         what: The suppression, as the subject of a sentence.
         location: Position of the suppression.
         kernel: Name of the kernel that it applies to.
-        kinds: Kinds that it names; the note differs if one looks mistyped.
+        kinds: Kinds that it names; the note suggests a correction for a mistyped one.
         known: Names of all existing kinds.
     """
     meant = [match for kind in kinds for match in _similar(kind, {*known, *KINDS})]

@@ -39,8 +39,8 @@ class Gpu:
 
     Attributes:
         target: The architecture, for which kernels are compiled.
-        device: Published data of the GPU. An architecture stands for the first GPU of the table
-            that has it; None if the table has none.
+        device: Published data of the GPU; for an architecture, those of the first GPU in the table
+            that has it. None if there is none.
     """
 
     target: Target

@@ -35,8 +35,8 @@ DESCRIPTOR_STRIDES_END = 1 << 40
 DESCRIPTOR_DIMENSIONS = 5
 DESCRIPTOR_EXTENT = 1 << 32
 
-#: When a rule can be checked: when a launch is made, once its kernel is compiled for the GPU, or
-#: when a descriptor is made.
+#: The earliest time at which a rule can be checked: at the launch, after its kernel has been
+#: compiled for the GPU, or at the creation of a descriptor.
 CheckedAt = Literal["launch", "compilation", "descriptor"]
 
 

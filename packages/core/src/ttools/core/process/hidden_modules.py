@@ -76,7 +76,7 @@ def lacking_module(error: BaseException) -> str | None:
 def is_essential(name: str | None) -> bool:
     """Return whether a file that hides a module is certainly a mistake.
 
-    This is assumed for the standard library, torch, Triton and NumPy. In contrast, a user's
-    `config.py` may hide an installed package of that name on purpose.
+    This is the case for names of the standard library, torch, Triton and NumPy. In contrast, a
+    user's `config.py` may hide an installed package of that name on purpose.
     """
     return name in _ESSENTIAL or name in sys.stdlib_module_names

@@ -2,9 +2,9 @@
 
 A `Work` describes what one thread does for one launch. Code that may take long runs in a phase
 (`with phase("race analysis")`), and its outer loops call `tick`, which records the progress and
-ends the phase after its time limit. A phase stops only at a tick, never in the middle of a step, so
-that data stays consistent and the program can continue. In a thread without a `Work`, a call of
-`tick` costs only one lookup.
+ends the phase after its time limit. A phase stops only when `tick` is called, never in the middle
+of a step, so that data stays consistent and the program can continue. In a thread without a `Work`,
+a call of `tick` costs only one lookup.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Reason = Literal["timeout", "interrupt"]
 
 
 class PhaseStopped(BaseException):
-    """Ends a phase that has reached its time limit or that `Work.ask` has stopped.
+    """Raised in a phase that has reached its time limit or that `Work.ask` has stopped.
 
     It does not derive from `Exception`, so that code which handles general failures does not catch
     it.
@@ -126,7 +126,7 @@ class Work:
 
     @contextmanager
     def doing(self, name: str) -> Iterator[Phase]:
-        """Run a nested phase, whose duration does not count for the outer phase's time limit."""
+        """Run a nested phase, whose duration is not counted by the outer phase's time limit."""
         outer, self.phase = self.phase, Phase(name, self._limit)
         inner = self.phase
         try:

@@ -90,7 +90,7 @@ class Limits:
             for the user's cache folder.
         processes: Maximum number of processes and threads, on systems that count them.
         output: If "shown", standard output goes to that of this process.
-        errors: Handling of standard error; "kept" makes it available as `Worker.errors`.
+        errors: Treatment of standard error; "kept" makes its text available as `Worker.errors`.
     """
 
     seconds: float | None = None

@@ -136,7 +136,7 @@ class Parts:
             )
         try:
             with self._archive.open(entry) as stream:
-                # Read no more than the claimed size, whatever the archive contains.
+                # Read no more than the claimed size, even if the archive contains more.
                 data = stream.read(entry.file_size + 1)
         except _BROKEN as error:
             reason = str(error) or type(error).__name__
@@ -188,7 +188,7 @@ def write(
     """Write a file; if an error occurs, an existing file stays unchanged.
 
     Raises:
-        UsageError: The operating system rejects.
+        UsageError: The operating system rejects the operation.
     """
     partial = path.with_name(path.name + ".partial")
     try:

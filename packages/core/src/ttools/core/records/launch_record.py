@@ -16,8 +16,8 @@ from ttools.core.spec import LaunchSpec
 
 Bytes = NDArray[np.uint8]
 
-#: A replay allocates each storage at an address that is equal to the recorded one modulo this
-#: number.
+#: A replay allocates each storage at an address that is congruent to the recorded address modulo
+#: this number.
 PLACE_BYTES = 256
 
 
@@ -26,8 +26,9 @@ class Filling:
     """Generated numbers that replace a storage's content.
 
     Attributes:
-        kind: `normal` has mean `first` and standard deviation `second`; `uniform` are integers from
-            `first` to `second`; `constant` is `first`.
+        kind: `normal` for a normal distribution with mean `first` and standard deviation `second`,
+            `uniform` for random integers from `first` to `second`, `constant` for the value
+            `first`.
         dtype: Element type, as torch names it without the module.
         first, second: Parameters of the distribution.
     """

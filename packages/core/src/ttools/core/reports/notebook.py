@@ -61,7 +61,7 @@ _Reporter = TypeVar("_Reporter", bound=Callable[..., Iterable[Part]])
 
 
 def reporter_of(kind: type[ShowsItself]) -> Callable[[_Reporter], _Reporter]:
-    """Register the decorated function as what makes the parts of results of a type."""
+    """Register the decorated function to make the displayed parts of results of a type."""
 
     def register(reporter: _Reporter) -> _Reporter:
         _reporters[kind] = reporter

@@ -2,7 +2,7 @@
 
 All reports use these functions, so that a figure looks the same on the console, in pages and in
 notebooks. Values have three significant digits by default; microseconds are `us`, which every
-terminal and encoding can show. An unknown value, None or NaN, gives an empty text.
+terminal and encoding can show. Unknown values (None and NaN) become empty strings.
 """
 
 from __future__ import annotations

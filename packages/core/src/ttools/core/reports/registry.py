@@ -21,7 +21,7 @@ WRITERS = {
     "html": "ttools.core.reports.html",
     "markdown": "ttools.core.reports.markdown",
 }
-#: The writer of text if the report contains a verdict on all sizes.
+#: Writes the text form if the report contains a verdict on a range of sizes.
 _TEXT_OF_SIZES = "ttools.core.reports.sizes_text"
 
 
@@ -29,7 +29,7 @@ def write_report(report: Report, form: str, verbose: bool = False) -> str:
     """Return the report in a format.
 
     Args:
-        verbose: If True, the text also shows what it leaves out otherwise.
+        verbose: If True, the text form also shows details that it leaves out by default.
 
     Raises:
         UsageError: The format is unknown.

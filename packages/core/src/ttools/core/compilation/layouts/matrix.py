@@ -1,7 +1,7 @@
 """Layouts of matrix instructions: accumulators, and operands of dot products.
 
-The sources are the fragments of mma.sync and wgmma in the PTX ISA, and of MFMA and WMMA in AMD's
-ISA guides. The tests compare them with Triton's own conversion of layouts.
+The layouts follow the descriptions of fragments of mma.sync and wgmma in the PTX ISA, and of MFMA
+and WMMA in AMD's ISA guides. The tests compare them with Triton's own conversion of layouts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
     def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, inner)
         again = delinearised(repeat, repeats, (1, 0))
-        # wgmma is executed by groups of four warps, which are numbered along rows first.
+        # Groups of four warps execute wgmma; the groups are numbered along rows first.
         where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
         block, index = divmod(within, 4)
         row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)

@@ -100,7 +100,7 @@ class Capture:
     # ---- streams
 
     def recorded(self, stream: Any) -> Reached:
-        """Return the work that precedes an event which is now recorded on a stream."""
+        """Return the work that precedes an event when it is recorded on a stream."""
         return dict(self._reached[stream.stream_id])
 
     def wait(self, stream: Any, reached: Reached) -> None:
