@@ -88,7 +88,8 @@ def _combined(
 ) -> tuple[Interval, Interval]:
     """Return the intervals of exactly `count`, and of 1 to `count`, combined elements.
 
-    The number of elements is halved at each recursion, so that long axes take few steps.
+    For the sum of elements in [1, 3] and `count` 4, these are [4, 12] and [1, 12]. The number of
+    elements is halved at each recursion, so that long axes take few steps.
     """
     if count == 1:
         return elements, elements

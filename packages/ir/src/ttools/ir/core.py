@@ -1,7 +1,7 @@
-"""The interpreter's IR: a plain-data mirror of TTIR (MLIR's Triton dialect).
+"""The intermediate representation (IR) of kernels: TTIR (MLIR's Triton dialect) as plain data.
 
-Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
-MLIR has them, so that the parser needs no class per operation. The declaration of an operation (see
+As in MLIR's generic form, every operation has a name, operands, results, attributes, regions and
+successors, so that the parser needs no class per operation. The declaration of an operation (see
 `dialects`) describes what the operation does: passes query its traits and look up operands by name.
 Attribute names are those of the ODS definitions (`axis`, `predicate`, `value`).
 """

@@ -111,7 +111,7 @@ class ForwardAnalysis(ABC, Generic[T]):
         that a fixed point is reached.
 
         Args:
-            known: Present state; None if the value has none yet.
+            known: Current state; None if the value has none yet.
             new: State that was just computed from the current states of other values.
             iteration: Number of the pass over the function, counted from 0.
         """

@@ -22,8 +22,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 _orders = itertools.count()
 
-#: Levels of symbols. A symbol's level says how deep in a kernel its value may change: sizes are the
-#: same for a whole launch, and lanes differ within an iteration of a loop of a program.
+#: Levels of symbols. A symbol's level is the innermost part of a kernel in which its value may
+#: vary: a size is the same in the whole launch, a program id in a program, a loop counter in an
+#: iteration, whereas the coordinates of lanes differ even within an iteration.
 SIZE, HOST_ATOM, PROGRAM, LOOP, LANE = 0, 1, 2, 4, 6
 
 
@@ -32,8 +33,9 @@ class Symbol:
 
     Attributes:
         name: Text in printed expressions.
-        level: How deep in a kernel the value may change: `SIZE`, `PROGRAM`, `LOOP`, `LANE`, or
-            above. Atoms have odd levels: that of a function of sizes is `SIZE + 1`.
+        level: The innermost part of a kernel in which the value may vary: `SIZE`, `PROGRAM`,
+            `LOOP`, `LANE`, or a larger number. Atoms have odd levels: that of a function of sizes
+            is `SIZE + 1`.
         kind: `size`, `extent`, `program`, `lane`, `iteration` or `data`; for atoms, `floordiv`,
             `mod`, `min`, `max` or `power_of_2`.
         args: Arguments of an atom; empty for other symbols.

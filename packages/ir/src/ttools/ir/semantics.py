@@ -40,7 +40,7 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
 
 
 def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
-    """Return whether `meaning` derives anything about an operation's result."""
+    """Return whether a domain can derive anything about an operation's result, see `meaning`."""
     meant = declared(op.name).integer
     if meant is None:
         return False

@@ -135,7 +135,7 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
 
 
 def _types(op: Operation) -> str | None:
-    """Return a description of the error in the types of an operation, or None if they are valid."""
+    """Return a description of an error in the types of an operation, or None if they are valid."""
     for holds, rule in _RULES:
         if holds(op):
             return rule(op)
@@ -229,7 +229,7 @@ def _branch(op: Operation) -> str | None:
 
 
 def _computes_alike(op: Operation) -> bool:
-    """Return whether MLIR prints one type only, which all operands and results have."""
+    """Return whether all operands and results have the same type, which MLIR prints only once."""
     format = declared(op.name).format or ""
     return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
 

@@ -2,7 +2,9 @@
 
 A view such as `tt.trans` computes nothing: each lane of its result is one lane of an operand. The
 declaration of the view contains this mapping as data, so that an analysis can derive properties of
-the result from those of the operand without separate code for each view.
+the result from those of the operand without separate code for each view. For example,
+`tt.expand_dims` with `axis = 0` turns a tile of shape (8,) into one of shape (1, 8). Its map is
+`Lanes(operand=0, axes=(1,))`: axis 0 of the operand becomes axis 1 of the result.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ from ttools.ir.semantics import meaning, moved_lanes
 class AxisInfo(NamedTuple):
     """Contiguity, divisibility and constancy of a tile along each axis.
 
-    A scalar is treated as a tile of one element.
+    A scalar is treated as a tile of one element. For example, `tl.arange(0, 8) + 16` has contiguity
+    8, divisibility 16 and constancy 1, and `tl.arange(0, 8) * 4` has contiguity 1, divisibility 4
+    and constancy 1.
 
     Attributes:
         contiguity: For each axis, the size of the aligned groups in which each element is its

@@ -37,7 +37,7 @@ def holds(outer: Interval, inner: Interval) -> bool:
 
 
 def _corners(compute: Callable[[int, int], int], a: Interval, b: Interval) -> Interval:
-    """Return the interval of the results of a function that is monotone in each operand."""
+    """Return the interval of a function that is monotone in each operand, from its four corners."""
     values = [compute(x, y) for x in a for y in b]
     return min(values), max(values)
 

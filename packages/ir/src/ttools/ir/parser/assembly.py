@@ -50,7 +50,7 @@ class OperandReader(Protocol):
 Step: TypeAlias = Callable[[OperandReader, OperationState], None]
 ReadAttribute: TypeAlias = Callable[[Cursor], ir.Attribute]
 Starts: TypeAlias = Callable[[str], bool]
-"""Whether an optional part is there, from its first token."""
+"""Decides from the next token whether an optional part is present."""
 
 _PIECE = re.compile(
     r"""\s*(?:
@@ -114,7 +114,7 @@ def name_attributes(attributes: dict[str, ir.Attribute], syntax: Op) -> None:
 
 
 class _FormatCompiler:
-    """Recursive descent over the pieces of one format."""
+    """Compiles the pieces of one format by recursive descent."""
 
     def __init__(self, syntax: Op) -> None:
         assert syntax.format is not None

@@ -90,7 +90,7 @@ def _reader(name: str) -> Callable[[OperandReader], OperationState] | None:
 
 
 class ModuleParser:
-    """Recursive descent over one module."""
+    """Parses one module by recursive descent."""
 
     __slots__ = ("_blocks", "_names", "_undefined", "_values", "cursor", "locations")
 
@@ -105,7 +105,7 @@ class ModuleParser:
         self._blocks: list[dict[str, ir.Block]] = []
 
     def module(self) -> ir.Module:
-        """Parse the whole text: a module, or functions without one."""
+        """Parse the whole text: a module, or functions without a module around them."""
         cursor = self.cursor
         if not cursor.accept("module"):
             return self._functions({}, "")
