@@ -1,4 +1,4 @@
-"""Notes on kernels that child processes launch, since reports cover one process."""
+"""Notes on kernels that child processes launch, because a report covers only one process."""
 
 from __future__ import annotations
 

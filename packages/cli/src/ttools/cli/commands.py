@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ttools.core.errors import UsageError, did_you_mean
 
-#: Texts of pydantic, which typer uses to parse values, and their replacements.
+#: Replacements for error messages of pydantic, with which typer parses values.
 _REWORDED = (
     (re.compile(r"^Value error, "), ""),
     (re.compile(r"^Input should be a valid integer.*"), "must be an integer"),

@@ -1,6 +1,7 @@
-"""Exit statuses of `ttools` commands, and the status with which an error ends one.
+"""Exit statuses of `ttools` commands, and the exit status for each kind of error.
 
-A failing script's own status comes first. The table in `docs/reference/cli.md` lists these values.
+If a script fails, the command ends with the script's own status instead. The table in
+`docs/reference/cli.md` lists these values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ UNKNOWN = 4
 #: 128 + SIGINT: Ctrl-C ended the command or a part of its work.
 INTERRUPTED = 130
 
-# A KernelError gets here only from a .ttir file; in a script it is the script's exception.
+# A KernelError arrives here only from a .ttir file; in a script it is the script's exception.
 _OF_ERRORS: tuple[tuple[type[TtoolsError], int], ...] = (
     (UsageError, USAGE),
     (KernelError, FINDINGS),

@@ -36,7 +36,7 @@ class State:
     """The progress of a run.
 
     Attributes:
-        what: Present activity, such as `tuning add_kernel`; a change restarts the measurement of
+        what: Current activity, such as `tuning add_kernel`; a change restarts the measurement of
             the rate.
         done: Number of finished units.
         total: Maximum number of units; None if it is unknown.

@@ -1,8 +1,8 @@
 """Rejects names in `--watch` and `--only` that a script cannot have, before the script runs.
 
-Only what is certain from the file alone is rejected. A variable may belong to a kernel of another
-module, so names are compared only if the script imports nothing but torch, Triton, NumPy and the
-standard library, and loads no code in other ways.
+A name is rejected only if the script's file alone shows that it does not exist. A variable may
+belong to a kernel of another module, so names are compared only if the script imports nothing but
+torch, Triton, NumPy and the standard library, and loads no code in other ways.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from ttools.watch.variables.selectors import Selector
 
 _KERNELLESS = frozenset({"torch", "triton", "numpy", *sys.stdlib_module_names})
-#: Words of scripts whose kernels may come from elsewhere.
+#: Words in a script which suggest that it loads kernels from elsewhere.
 _LOADING = re.compile(
     r"\b(compile|inductor|exec|eval|importlib|__import__|runpy|cpp_extension|ops|library|hub)\b"
 )
 
-#: Words of scripts that run other programs, launch torch's own kernels or rename functions.
+#: Words in a script which suggest that it runs other programs, launches torch's own kernels or
+#: renames functions.
 _STARTING = re.compile(
     r"\b(subprocess|system|popen|exec\w+|(posix_)?spawn\w*|\w*sparse\w*|repr=|__name__ = )"
 )
@@ -56,7 +57,7 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
 
 
 def refuse_unknown_kernels(names: Sequence[str], work: Work) -> None:
-    """Refuse names of kernels that a script cannot launch.
+    """Reject names of kernels that a script cannot launch.
 
     Args:
         names: Names of kernels given with `--only`.
@@ -132,7 +133,7 @@ def _refuse_name(selector: Selector, file: Path) -> None:
 
 
 def _is_self_contained(tree: ast.AST) -> bool:
-    """Return whether all imports are of modules without kernels of the user."""
+    """Return whether a script imports only modules that cannot contain kernels of the user."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

@@ -75,7 +75,7 @@ class ReplayCommand(TargetCommand):
 
 
 def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
-    """Say which options of ttools go to a script that never mentions them."""
+    """Write a note about options of ttools that are passed to a script that does not have them."""
     misplaced = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     for name in sorted(misplaced.intersection(options)):
         try:

@@ -1,6 +1,7 @@
 """The work of a command: a script, module or code, a launch of a `.ttir` file, or a record.
 
-It is read from the command line and run on this machine's devices, or on the CPU in place of them.
+It is read from the command line, and runs on this machine's devices or, under a device map, on the
+CPU in place of CUDA devices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ttools inspect`: shows the compiler's results for a kernel, for GPUs that need not be present.
+"""`ttools inspect`: shows how a kernel is compiled for a GPU, which need not be present.
 
 With `--lock`, the costs of kernels are written to a file, or compared with one.
 """
@@ -127,7 +127,7 @@ CheckLockOption = Annotated[
 
 
 def map_by_default(gpu: Gpu) -> str | None:
-    """Return the device map with which scripts launch the same as on a GPU.
+    """Return a device map under which a script makes the same launches as on the GPU.
 
     Persistent kernels launch as many programs as the device has multiprocessors, which would
     otherwise be the number of this machine's processors. The result is None if the environment
@@ -360,7 +360,7 @@ def _sources(
 
 
 def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
-    """Return a kernel in a file, a .ttir file, or the kernels of a record; none for a script."""
+    """Return the sources if a word names a kernel, a .ttir file or a record; none for scripts."""
     from ttools.core.compilation.kernel_source import source_of_file, source_of_signature
 
     if word.endswith(RECORD_SUFFIX):

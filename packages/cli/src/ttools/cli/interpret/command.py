@@ -80,7 +80,7 @@ def report_statistics(
         costs: Statistics of each kernel.
         form: Format, `text` or `json`.
         output: File to write; None for a stream.
-        on_stdout: If True, the report goes to standard output if there is no file.
+        on_stdout: If True, the report goes to standard output if `output` is None.
         target: The program as the user wrote it.
         exit_code: Exit status of the program.
     """

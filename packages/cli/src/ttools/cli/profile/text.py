@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
-#: Greatest number of rows in the table of all kernels, and width of names in it.
+#: Maximum number of rows in the table of all kernels, and maximum width of names in it.
 _MOST_ROWS, _NAME_WIDTH = 50, 32
 _ATOMICS = " (without those of atomics)"
-#: Greatest length of a line of source in the table of lines.
+#: Maximum length of a source line in the table of lines.
 _SOURCE_WIDTH = 44
 #: Smaller shares of instructions are left out.
 _LEAST_SHOWN = 0.02
@@ -205,13 +205,13 @@ class _Blocks:
                 yield block(f"Advice for {_title(row)}", facts)
 
     def _times(self, row: Row) -> tuple[str, str]:
-        """Return the name and the distribution of times; the table has the time of one launch."""
+        """Return the label and the distribution of times; empty if the table has the only time."""
         name = "CPU time" if _on_cpu(self._profiled) else "time"
         return name, "" if row["launches"] == 1 and row["kind"] == "kernel" else _time(row)
 
     # ---- facts
     def _refused(self, row: Row) -> str:
-        """Return why the device rejects launches; empty if it does not."""
+        """Return the reason why the device rejects launches; empty if it accepts them."""
         reason, target = row.get("cannot_launch"), self._profiled.target
         if not isinstance(reason, str) or target is None:
             return ""
@@ -265,7 +265,7 @@ class _Blocks:
         return text
 
     def _own(self, row: Row) -> dict[str, Inspection]:
-        """Return a kernel's inspections by the parts of their specialisations that differ."""
+        """Return a kernel's inspections, named after the differences of their specialisations."""
         from ttools.profiler.report.signatures import distinguishing_parts, is_of
 
         inspections = [
@@ -483,7 +483,7 @@ def narrow_accesses(inspection: Inspection) -> str:
 def metric_cells(
     metrics: Iterable[Metric], row: Row, special: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return the texts of some columns of a row.
+    """Return the texts of the given metrics for one row.
 
     Args:
         metrics: Metrics to show, one per column.

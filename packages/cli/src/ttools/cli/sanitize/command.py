@@ -60,7 +60,7 @@ _PATIENCE_S = 5.0
 
 @dataclass(kw_only=True)
 class SanitizeEnding:
-    """The end of one run: its report and exit status.
+    """Ends one run: writes its report and determines the exit status.
 
     Attributes:
         checked: The run that checked the kernels.
@@ -150,7 +150,7 @@ class SanitizeEnding:
             return exit_codes.of_error(error)
 
     def _unchecked(self) -> Iterator[str]:
-        """Describe what was not checked although the user may assume so."""
+        """Warn about kernels that were not checked although the user may assume that they were."""
         launched = {entry.kernel for entry in self.checked.launches}
         for name in self.only:
             if name not in launched:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def read_configs(space: Path | None) -> list[Any] | None:
-    """Return the configurations of a space after a note of its size; None without a space.
+    """Return the configurations of a space, and write a note of its size; None without a space.
 
     Raises:
         UsageError: The space is invalid or empty.
@@ -137,7 +137,7 @@ def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]
 def read_executor(
     gpus: str | None, ray: str | None, workers: int | None
 ) -> Callable[[], WorkerPool] | None:
-    """Return what the options select; None for a process on this machine.
+    """Return the executor that the options select; None for a process on this machine.
 
     Raises:
         UsageError: The options are invalid or contradict each other.
@@ -178,7 +178,7 @@ STORE = Path("ttools-tunings.sqlite")
 
 
 class TuneCommand(TargetCommand):
-    """The command, in which the words that read a store do not name scripts."""
+    """The `tune` command, in which the names of its subcommands do not name scripts."""
 
     reserved = tuple(READINGS)
 
