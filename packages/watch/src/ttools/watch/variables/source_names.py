@@ -39,7 +39,7 @@ class Binding:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that has the value from the previous iteration of a loop at the place it is read."""
+    """A name whose value, where it is read, comes from the previous iteration of a loop."""
 
     name: str
     loop: ast.For
