@@ -1,9 +1,9 @@
-"""Installs the built members into clean environments and runs them, for `make ci-full`.
+"""Installs the built packages of the workspace into clean environments, for `make ci-full`.
 
-Every supported Python that is installed gets a virtual environment of its own, without access to
-the checkout. There, `ttools doctor`, a script under each command, and an import of a member must
-work. If a Python has no CPU build of torch, only the commands that work without torch are run.
-`tools/release.py` builds the files.
+The packages of the workspace are called members. Every supported Python that is installed gets a
+virtual environment of its own, without access to the checkout. There, `ttools doctor`, a script
+under each command, and an import of a member must work. If a Python has no CPU build of torch, only
+the commands that work without torch are run. `tools/release.py` builds the files.
 """
 
 from __future__ import annotations

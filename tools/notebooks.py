@@ -66,7 +66,8 @@ def executed(path: Path, manager: KernelManager) -> Any:
     client.execute(cleanup_kc=False)
     notebook.cells.pop(0)
     cells = list(enumerate(_code(notebook), 1))
-    # All notebooks run in one process, which counts on. Only results have its numbers.
+    # All notebooks run in one process, whose cell counter continues from one notebook to the next.
+    # Only results contain its numbers.
     results = (
         (output.execution_count - number)
         for number, cell in cells

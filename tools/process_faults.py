@@ -122,7 +122,7 @@ def _ttools(
 
 
 def _processes(mark: str) -> list[int]:
-    """Return the living processes whose environment contains a mark."""
+    """Return the running processes whose environment contains a mark."""
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

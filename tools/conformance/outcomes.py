@@ -1,9 +1,9 @@
 """The outcome of one case, and the classification of failures.
 
 A failed case is wrong, unsupported by the engine, or excluded. The rules of exclusion are a table.
-A rule matches an exception and its traceback if the case requires something that no CPU has, or
-that the installed Triton lacks. A failure that matches no rule is wrong. This module runs in the
-workers.
+A rule matches an exception and its traceback if the case requires something that no CPU has or that
+the installed Triton lacks; such a case is excluded. A failure that matches no rule is wrong. This
+module runs in the workers.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class Campaign:
         seconds: CPU time in seconds.
         launches: Number of launches by variant.
         failures: All failures except rejections.
-        first: Least seed.
-        last: Greatest seed.
+        first: Smallest seed.
+        last: Largest seed.
     """
 
     command: str

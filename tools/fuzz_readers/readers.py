@@ -1,4 +1,4 @@
-"""The readers: the valid inputs of each, the ways to damage them, and the function under test.
+"""Tested readers: valid inputs of each, functions that damage them, and the function under test.
 
 A reader receives a file, which may contain the text of an option or of a variable. It returns an
 exit status or raises an exception.
@@ -28,7 +28,7 @@ Mutator = Literal["damage", "structure"]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A function that reads input of users.
+    """A function that reads users' input, with valid inputs and ways to damage them.
 
     Attributes:
         name: Name of the reader.
@@ -49,7 +49,7 @@ class Reader:
     def inputs(
         self, valid: Sequence[bytes], number: int, seed: int, mutator: Mutator = "damage"
     ) -> bytes:
-        """Return the input of a number; equal for equal numbers, seeds and mutators."""
+        """Return one input, which depends only on its number, the seed and the mutator."""
         random = Random(f"{self.name} {seed} {number}")
         damage = self.damage if mutator == "damage" else (self.restructure,)
         return random.choice(damage)(random.choice(valid), random)

@@ -90,9 +90,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
 
 
 def combined(parts: list[Distance]) -> Distance:
-    """Return the summed counts and the largest errors of several results, without a worst
-    element.
-    """
+    """Return the summed counts and the largest errors of several results; `worst` is None."""
     return Distance(
         elements=sum(p.elements for p in parts),
         different=sum(p.different for p in parts),

@@ -44,7 +44,7 @@ def lane_count(inputs: tuple[Input, ...]) -> int:
 
 
 def specials(dtype: str) -> torch.Tensor:
-    """Return values at which operations change their behaviour."""
+    """Return special values, at which operations change their behaviour."""
     kind = DTYPES[dtype]
     if kind is torch.bool:
         return torch.tensor([False, True])

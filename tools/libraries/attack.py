@@ -28,11 +28,12 @@ KINDS = frozenset(
     ("int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob", "race", "overlapping_store")
 )
 _CHECKS = "memcheck,racecheck,overflow"
-#: Greatest number of elements and programs of executed launches: for most, and for one in eight.
-#: Defects at the ends of blocks show at small sizes, too, which take a tenth of the time.
+#: Maximum number of elements and of programs of an executed launch: first for most launches, then
+#: for one in eight. Most are small, because defects at the ends of blocks also occur at small
+#: sizes, which take a tenth of the time.
 _TINY, _SMALL = (1 << 11, 1 << 6), (1 << 14, 1 << 10)
 _SMALL_EVERY = 8
-#: One launch in this many is large. It takes a hundred times as long as an executed one.
+#: One of this number of launches is large, and takes a hundred times as long as an executed one.
 _LARGE_EVERY = 64
 #: Number of launches after which findings are examined.
 _TOGETHER = 64
