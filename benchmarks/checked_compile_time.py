@@ -1,10 +1,10 @@
 """Measures how much longer kernels take to compile with checks than without.
 
-Each side (no checks, memcheck, default checks) is a process that lives during the whole
+Each side (no checks, memcheck, default checks) is a process that exists during the whole
 measurement. The sides compile each kernel alternately, several times. Therefore other load on the
-machine affects all sides alike, unlike processes that run one after the other. Before each
-compilation, the process deletes the caches on disk and the kernels that Triton holds in memory.
-Run as a program, this file is such a process.
+machine affects all sides equally, which it would not if the processes ran one after the other.
+Before each compilation, the process deletes the caches on disk and the kernels that Triton holds in
+memory. Run as a program, this file is such a process.
 """
 
 from __future__ import annotations
