@@ -42,7 +42,7 @@ class ArrayBuffer:
 
     @property
     def dtype(self) -> Any:
-        """Return the torch dtype, because Triton confuses NumPy dtypes with equal hashes."""
+        """Return the torch dtype; Triton confuses NumPy dtypes that have equal hashes."""
         import torch
 
         return getattr(torch, self.array.dtype.name)
@@ -87,7 +87,7 @@ class ArrayBuffer:
 
 
 def as_argument(value: Any) -> Any:
-    """Return `value` in the form that a kernel accepts: arrays are wrapped, all else is unchanged.
+    """Wrap a NumPy array so that a kernel accepts it; return any other value unchanged.
 
     Arrays in tuples are wrapped, too. `interpret()` and the commands call this function for all
     arguments. Triton without ttools rejects arrays.

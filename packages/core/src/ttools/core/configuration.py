@@ -74,7 +74,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 def read(name: str) -> str | None:
-    """Return the value of a variable of the table, or None if it is unset or empty.
+    """Return the value of a variable in the table, or None if it is unset or empty.
 
     Raises:
         UsageError: The value is not one of the variable's choices.

@@ -235,7 +235,7 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
     tuner.compile_results, tuner.launchers = [], []
     tuner._cached_launcher = None
     if not for_gpu:
-        # Disables searches by GPU time and the caching of their results.
+        # This disables searches that time launches on the GPU, and the caching of their results.
         leave_out = ("coordinate_descent_tuning", "combo_tuning_groups", "dynamic_scale_rblock")
         tuner.inductor_meta = {**tuner.inductor_meta, **dict.fromkeys(leave_out, False)}
         tuner.save_cache_hook = None

@@ -53,7 +53,7 @@ class Step:
 CALL = Step(triton_versions.jit_function_class, "run")
 COMPILE = Step(triton_versions.jit_function_class, "_do_compile")
 SUBSCRIPT = Step(triton_versions.jit_function_class, "__getitem__")
-#: SUBSCRIPT for kernels under an autotuner or heuristics.
+#: The same as SUBSCRIPT, for kernels under an autotuner or heuristics.
 OUTER_SUBSCRIPTS = (
     Step(triton_versions.autotuner_class, "__getitem__"),
     Step(triton_versions.heuristics_class, "__getitem__"),

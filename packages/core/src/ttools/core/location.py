@@ -109,7 +109,7 @@ def notebook_cell(file: str) -> str | None:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """Return a location followed by its callers, each with its own remaining callers."""
+    """Return a location and the locations of its callers, each with the callers further out."""
     bare = (location, *location.callers)
     return [replace(link, callers=bare[n + 1 :]) for n, link in enumerate(bare)]
 
@@ -137,7 +137,7 @@ def excerpt(location: SourceLocation) -> str:
     lines = [f"{location.line:5} | {text}"]
     if columns := extent(location):
         first, end = columns
-        # Tabs are kept so that the carets line up whatever the terminal's tab width.
+        # Tabs are kept so that the carets line up for any tab width of the terminal.
         pad = "".join("\t" if char == "\t" else " " for char in text[: first - 1])
         lines.append(f"{'':5} | {pad}{'^' * (end - first)}")
     return "\n".join(lines)
@@ -238,7 +238,7 @@ def _characters(text: bytes) -> int:
 
 @lru_cache(maxsize=8)
 def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the end (line, byte column) of the expression to underline, by its start.
+    """Map the start (line, byte column) of each expression to the end of the part to underline.
 
     Several expressions can start at the same position. The outermost call is chosen, because a
     memory operation is a call. If there is no call, it is the outermost expression.

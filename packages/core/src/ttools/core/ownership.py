@@ -30,8 +30,8 @@ from typing import Any, Literal
 Owner = Literal["ttools", "triton", "torch", "numpy", "ml_dtypes", "python", "installed", "user"]
 
 _ENTRY = "ttools_entry"
-#: The importable packages of each owner, and one module. The members of `ttools` are listed one by
-#: one, because `ttools` is a namespace package, which includes every folder of that name on the
+#: The importable packages and the one module of each owner. The members of `ttools` are listed one
+#: by one, because `ttools` is a namespace package, which includes every folder of that name on the
 #: import path, even a user's.
 _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(

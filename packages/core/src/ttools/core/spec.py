@@ -17,13 +17,13 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-#: First address and the one past the last; None if it is unknown.
+#: Start and end (exclusive) addresses of memory; None if they are unknown.
 Extent: TypeAlias = "tuple[int, int] | None"
 #: The extents of a grid, or the coordinates of a program in it.
 Grid: TypeAlias = tuple[int, int, int]
 
 _INT64 = 2**63
-#: Bytes of an element of torch's `complex128`.
+#: Largest size of an element in bytes, that of `complex128`.
 _LARGEST_ELEMENT = 16
 _MOST_DIMENSIONS = Meta(max_length=64)
 _Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
@@ -71,14 +71,12 @@ class TensorSpec(
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Return the first address of the storage and the one past its end, if `storage` is an
-        address.
-        """
+        """Return the start and end (exclusive) of the storage, if `storage` is an address."""
         return self.storage, self.storage + (self.storage_bytes or 0)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the range of bytes in the storage that the elements span, as start and end."""
+        """Return the start and end offsets, in bytes, of the elements in the storage."""
         if 0 in self.shape:
             return self.offset, self.offset
         steps = [

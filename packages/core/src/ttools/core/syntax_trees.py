@@ -42,7 +42,7 @@ def assigned_names(*nodes: ast.AST) -> set[str]:
 
 
 def read_names(node: ast.AST) -> set[str]:
-    """Return the names that a node reads anywhere in it."""
+    """Return the names that are read anywhere inside a node."""
     names = (child for child in ast.walk(node) if isinstance(child, ast.Name))
     return {child.id for child in names if isinstance(child.ctx, ast.Load)}
 
@@ -53,7 +53,7 @@ def lines_of(definition: ast.FunctionDef | ast.ClassDef) -> range:
     return range(first, (definition.end_lineno or definition.lineno) + 1)
 
 
-#: Last parts of the names of Triton's decorators of kernels.
+#: Last parts of the names of Triton's decorators for kernels.
 _KERNEL_DECORATORS = frozenset(("jit", "autotune", "heuristics"))
 
 

@@ -16,7 +16,7 @@ from ttools.core.location import SourceLocation
 
 @dataclass(frozen=True)
 class StageLine:
-    """A line of a stage.
+    """A line in the text of a compilation stage, such as TTIR or PTX.
 
     Attributes:
         number: Line number in the stage's text, from 1.
@@ -34,7 +34,7 @@ class StageLine:
         return replace(self.location, column=0) if self.location else None
 
 
-#: A quoted string, in the syntax of any stage.
+#: Matches a quoted string in the text of any stage.
 _STRING = r'"(?:[^"\\]|\\.)*"'
 
 
@@ -43,7 +43,7 @@ def _text(string: str) -> str:
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:
-    """Return the lines of a stage with their sources, without lines that only define locations."""
+    """Return the lines of a stage with their source locations, without definitions of locations."""
     return list(_READERS[stage](text))
 
 
@@ -66,7 +66,7 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """Resolve aliases to a position: that of the callee if inlined, the first if fused."""
+    """Resolve a location to a position: the callee's if inlined, the first one if fused."""
     for _ in range(_DEEPEST):
         position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)

@@ -34,7 +34,7 @@ from ttools.core.location import SourceLocation, shown_line, shown_place, source
 from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
 
-#: Defaults of options, which are not printed.
+#: Default values of options; options with these values are not printed.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
@@ -160,7 +160,7 @@ class Inspection(ShowsItself):
 
     @cached_property
     def access_layouts(self) -> list[AccessLayout]:
-        """Return the accesses to tiles whose layouts are known."""
+        """Return the accesses to tiles with known layouts."""
         return access_layouts(self.compilation)
 
     @cached_property
@@ -191,7 +191,7 @@ class Inspection(ShowsItself):
         return [f"{name}: {kind}" for name, kind in self.source.parameters().items()]
 
     def figures(self) -> dict[str, float | int | None]:
-        """Return the numbers by which two compilations are compared."""
+        """Return the figures that are compared between two compilations."""
         occupancy = self.occupancy
         resources = self.resources
         return {
@@ -263,7 +263,7 @@ def inspect_sources(
 
 
 def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
-    """Return the text of an inspection: the summary, or the given stages instead."""
+    """Return an inspection as text: a summary, or the given stages if there are any."""
     body = (
         [line for stage in stages for line in _stage(inspection, stage)]
         if stages
@@ -375,7 +375,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
-    """Return table rows: a heading, then each figure of both compilations with the ratio."""
+    """Return table rows: a heading, then one row per figure with both values and their ratio."""
     second = other.figures()
     rows = [
         (name, _figure(value), _figure(second[name]), _change(value, second[name]))

@@ -29,8 +29,8 @@ SCHEMA = "ttools.perf-lock/1"
 #: known and has a limit, no other figure is checked: over the commit history of a library, the
 #: other figures were worse predictors of regressions.
 PROJECTED = "projected time"
-#: The allowed worsening of each figure, relative to the stored value. The file can override
-#: them. Figures without a limit are stored for information.
+#: The allowed increase (or decrease, where smaller is worse) of each figure, relative to the stored
+#: value. The file can override them. Figures without a limit are stored for information.
 LIMITS: dict[str, float] = {
     PROJECTED: 0.03,
     "registers": 0.1,
@@ -85,7 +85,7 @@ class Entry:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def by_text(self, figure: str) -> Mapping[str, float]:
-        """Return each line's part of a figure; for static figures, its number of instructions."""
+        """Return the contribution of each line to a figure; for static figures, instructions."""
         return self.costs.get(figure, self.lines)
 
     @property

@@ -172,7 +172,7 @@ def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Itera
 
 
 def _worse(pair: _Pair, limits: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yield the figures that exceed their limits; of several compilations together, only times."""
+    """Yield the figures that exceed their limits; only times if compilations are summed."""
     alone = len(pair.before) == len(pair.now) == 1
     for name, limit in limits.items():
         olds = [item.figures.get(name) for item in pair.before]

@@ -63,7 +63,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions `first` to `last`, where the last one is the backward branch.
+    """A loop of the instructions `first` to `last`, which is the backward branch.
 
     Attributes:
         parent: Index of the enclosing loop.
@@ -131,7 +131,7 @@ def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
 def _detours(
     instructions: Sequence[Instruction], labels: Mapping[str, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield slow paths that a floating-point test skips: code with calls, loops or local memory."""
+    """Yield ranges that a floating-point test may skip and that contain calls, loops or spills."""
     for at, instruction in enumerate(instructions):
         target = _target(instruction, labels)
         if not instruction.guard or target is None or target <= at + 1:

@@ -76,7 +76,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Return the share of the multiprocessor's warps that are resident, 0 to 1."""
+        """Return the resident warps as a share of the maximum, from 0 to 1."""
         return self.warps / self.most_warps
 
 

@@ -148,7 +148,7 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
 
 
 def launched_compilation(source: KernelSource, target: Target) -> Compilation | None:
-    """Return what `compile_for` returns, or None if it would have to compile the kernel."""
+    """Return the same as `compile_for`, or None if that would have to compile the kernel."""
     compiled = _compiled_before(source, target)
     return None if compiled is None else _compilation(source, target, compiled)
 
@@ -194,7 +194,7 @@ def _compiled_before(source: KernelSource, target: Target) -> Any:
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
-    """Compile a kernel up to memory allocation, which is several times faster than all stages.
+    """Compile a kernel only up to memory allocation, several times faster than completely.
 
     Raises:
         CompilationError: Triton's compiler rejects the kernel.
@@ -205,7 +205,7 @@ def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
 
 @contextmanager
 def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the backend and the options it supports; add context to compilation errors."""
+    """Yield Triton's backend and the supported options; add context to errors in the block."""
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():

@@ -25,7 +25,7 @@ _DL_CPU, _DL_CUDA = 1, 2
 #: the device field is written for every operand and result, and creating a ctypes object for each
 #: address would take longer than DLPack itself.
 _words = (ctypes.c_uint64 * (1 << 57)).from_address(0)
-#: Index of the word with a capsule's pointer, after the reference count and the type.
+#: Index of the word of a capsule with its pointer, after the reference count and the type.
 _POINTER = 2
 #: Index of the word of a `DLManagedTensor` with device type (low half) and device number.
 _DEVICE = 1
@@ -42,7 +42,7 @@ _PARTS = {
 
 
 def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
-    """Return a kernel of torch; a kernel that reads only sizes accepts tensors of any device."""
+    """Return torch's own kernel; one that reads only sizes accepts tensors of any device."""
     call = torch.library.get_kernel(name, key).call_boxed
     return partial(call, dispatch_keys(key))
 

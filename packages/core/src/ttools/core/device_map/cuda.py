@@ -107,7 +107,7 @@ def _using_pool(*args: object, **kwargs: object) -> Iterator[None]:
     yield
 
 
-#: Memory functions of `torch.cuda`, by name.
+#: Replacements for memory functions of `torch.cuda`, by name.
 OF_CUDA: dict[str, Any] = {
     "MemPool": _Pool,
     "max_memory_allocated": _max_memory_allocated,
@@ -124,7 +124,7 @@ OF_CUDA: dict[str, Any] = {
     "reset_peak_memory_stats": _forget_peak,
     "use_mem_pool": _using_pool,
 }
-#: Functions of `torch._C`, by name.
+#: Replacements for functions of `torch._C`, by name.
 OF_TORCH: dict[str, Callable[..., Any]] = {
     "_cuda_memorySnapshot": lambda *_: {name: [] for name in _SNAPSHOT},
     "_cuda_record_memory_history": lambda *_: None,
@@ -170,7 +170,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 
 def _synchronize(device: object = None) -> None:
-    """Return immediately, or raise CUDA's error while a graph is captured."""
+    """Return immediately, or raise CUDA's error if a graph is being captured."""
     refuse_waiting()
 
 
@@ -262,7 +262,7 @@ _ACCELERATOR: dict[str, Any] = {
     "set_stream": set_stream,
     "synchronize": _synchronize,
 }
-#: Functions that `torch.accelerator` shares with `torch.cuda`.
+#: Replacements for functions that both `torch.accelerator` and `torch.cuda` have.
 _MEMORY = (
     *("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"),
     *("empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),

@@ -50,7 +50,7 @@ class DeviceGenerator(Generator):
     """A random number generator of the mapped device, whose numbers a CPU generator draws."""
 
     _seed = _offset = 0
-    #: State of the CPU generator at this offset.
+    #: State of the CPU generator that corresponds to this seed and offset.
     _state = b""
 
     @property
@@ -105,7 +105,7 @@ class DeviceGenerator(Generator):
         _refuse_captured("seed")
         return int(super().seed())
 
-    # CUDA's generators share this state; here a copy is enough.
+    # In CUDA, generators share this state; a copy is sufficient here.
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, other: Any) -> Any:

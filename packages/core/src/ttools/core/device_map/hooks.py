@@ -57,7 +57,7 @@ def install() -> None:
         action()
 
 
-#: Sets whether torch calls `torch.cuda._lazy_init` when a CUDA device is next named.
+#: Sets whether torch calls `torch.cuda._lazy_init` when code next names a CUDA device.
 ask_on_next_use: Callable[[bool], object] = bool
 
 
@@ -117,7 +117,7 @@ def _guard() -> Callable[[], object]:
 
 
 def start_autograd() -> None:
-    """Make autograd's engine support the device even if there was a backward pass before.
+    """Make autograd's engine support the device even if a backward pass has already run.
 
     The engine starts a thread for each device with a guard, but only at its first backward pass.
     """
@@ -136,7 +136,7 @@ def start_autograd() -> None:
 
 
 def _queues(engine: int) -> int:
-    """Return the size in bytes of the engine's vector of device queues, its first member."""
+    """Return the size in bytes of the engine's first member, the vector of device queues."""
     first, end = (ctypes.c_void_p * 2).from_address(engine + _WORD)
     return (end or 0) - (first or 0)
 

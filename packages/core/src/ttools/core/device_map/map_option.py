@@ -113,7 +113,7 @@ def emulated_gpu(
     gpu: str | None,
     names: tuple[str, str] = ("device_map", "gpu"),
 ) -> str | None:
-    """Return the device map that a user requests by a device map, or by the name of a GPU.
+    """Return the requested device map, given as such or by the name of a GPU.
 
     Args:
         device_map: A device map as users write it; None if it is not given.

@@ -23,7 +23,7 @@ def install(gpu: bool) -> None:
 
 
 def count_maps(change: int) -> None:
-    """Add 1 for a device map that begins, or -1 for one that ends."""
+    """Add `change` to the number of active maps: 1 when one begins, -1 when one ends."""
     global _maps, _launched
     _maps += change
     if _maps == 0:

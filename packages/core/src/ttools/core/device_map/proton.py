@@ -48,7 +48,7 @@ def note_launch(seconds: float) -> None:
 
 
 def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the (owner, attribute, value) that make `triton.profiler` profile the CPU."""
+    """Yield (owner, attribute, value) for functions, to make `triton.profiler` profile the CPU."""
     profile, hooks, scopes, launches = (
         importlib.import_module(f"{profiler.__name__}.{name}")
         for name in ("profile", "hooks.hook", "scope", "hooks.launch")
@@ -166,7 +166,7 @@ def _times(native: Any, hook: Any) -> Any:
     """
 
     class TimeHook(hook):  # type: ignore[misc]
-        """Proton calls `enter` and `exit` while a session is active."""
+        """A launch hook, which Proton calls for each launch while a session is active."""
 
         priority = -100  # enter last, exit first
 

@@ -105,7 +105,7 @@ def _is_own(tensor: Any) -> bool:
 
 
 def _pin_memory(self: Any, device: Any = None) -> Any:
-    """Return a marked copy, since any host memory serves as pinned memory."""
+    """Return a copy that is marked as pinned; here, any host memory serves as pinned memory."""
     if not _is_own(self):
         sys.modules["torch"].cuda._lazy_init()
         return self if self.is_pinned() else _operator("_pin_memory")(self)
@@ -186,7 +186,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callable[..., Any]:
-    """Wrap accessors of profiler events so that a name that torch has freed raises no exception.
+    """Wrap accessors of profiler events so that names which torch has freed raise no exception.
 
     torch stores pointers to function names. Some operators are called by functions that torch
     creates temporarily, whose names are freed with them.

@@ -14,7 +14,7 @@ from ttools.core.syntax_trees import functions_around, syntax_tree
 #: `barrier`: a missing barrier.
 CauseKind = Literal["mask", "index", "barrier"]
 _LONGEST = 60
-#: The most runs of lanes that a text lists.
+#: Maximum number of runs of lanes that are listed.
 _MOST_RUNS = 3
 
 
@@ -48,7 +48,7 @@ class Cause:
 
     @property
     def phrase(self) -> str:
-        """Return, e.g., `m` (line 12), or the expression if no variable holds the value."""
+        """Return, e.g., "`m` (line 12)", or the expression if no variable holds the value."""
         line = f" (line {self.location.line})" if self.location is not None else ""
         return f"`{self.name or self.source}`{line}"
 

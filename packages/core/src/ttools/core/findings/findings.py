@@ -16,7 +16,7 @@ from ttools.core.spec import ArgumentSpec, LaunchSpec
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-#: Result of a launch at the sizes of a finding from an all-sizes proof.
+#: Results of a real launch at the sizes for which a proof for all sizes has found a defect.
 Witness = Literal["confirmed", "not shown", "too large", "not made"]
 
 

@@ -64,7 +64,7 @@ class Source(Protocol):
     """A source of suppressions that records which of them were used."""
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """Return the finding with a reason if it is suppressed here."""
+        """Return the finding with the reason if this source suppresses it, else None."""
 
     def unused(self, ran: Ran) -> list[Finding]:
         """Return notes on suppressions that matched nothing although the run could have matched
@@ -75,7 +75,7 @@ class Source(Protocol):
 def apply(
     findings: Iterable[Finding], sources: Sequence[Source], ran: Ran
 ) -> tuple[list[Finding], list[Suppressed]]:
-    """Split findings into those that count, with notes on unused suppressions, and others.
+    """Split findings into those that count, including notes on unused suppressions, and the rest.
 
     Every source that matches a finding counts as used; the first one's reason is given.
     """

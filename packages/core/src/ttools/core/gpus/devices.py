@@ -172,7 +172,7 @@ def device_of_machine() -> Device | None:
     return device_called(torch.cuda.get_device_name())
 
 
-#: Words in the name that a driver reports which indicate a variant with other rates.
+#: Words in a GPU's name, as the driver reports it, that indicate a variant with other rates.
 _OTHERS = frozenset({"laptop", "max-q", "d", "3e", "nvl"})
 
 

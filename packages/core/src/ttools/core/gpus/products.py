@@ -25,7 +25,7 @@ def _device(
     *,
     unconfirmed: str = "",
 ) -> Device:
-    """Make a device; its rates are in 10^12 operations per second.
+    """Create a device from rates in 10^12 operations per second.
 
     Rates are named after their units: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
     the same products with fp16 sums.
@@ -125,7 +125,7 @@ _B200 = {
     "fp8_dot": 4500,
     "int8_dot": 4500,
 }
-#: The int8 units are 30 times slower than the fp8 units.
+#: On the B300, int8 products are 30 times slower than fp8 products.
 _B300 = {
     "fp64": 1.25,
     "fp32": 75,

@@ -94,7 +94,8 @@ _MULTIPLES: dict[str, dict[str, int]] = {
     "integer": {"sm_75": 2, "sm_80": 2},
 }
 _FP8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ")
-#: Units that replace others: bf16 products run at the rate of fp16, and fp32 products as tf32.
+#: Units whose rate is used for another unit: bf16 products run at the rate of fp16, and fp32
+#: products as tf32.
 _STAND_INS: dict[str, tuple[str, ...]] = {
     "dot bf16": ("dot fp16",),
     "dot fp32": ("dot tf32", "fp32"),

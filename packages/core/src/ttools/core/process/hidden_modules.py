@@ -64,7 +64,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
 
 def lacking_module(error: BaseException) -> str | None:
-    """Return the top-level module in which a name is missing according to an exception."""
+    """Return the top-level module of which an exception says that it lacks a name."""
     name = None
     if isinstance(error, ImportError):
         name = error.name

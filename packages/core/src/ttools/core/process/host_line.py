@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 
 from ttools.core.ownership import is_program_frame
 
-#: Callers of a launch that are reported, the outermost one included.
+#: Maximum number of callers of a launch that are reported, including the outermost one.
 _MOST_CALLERS = 5
 #: Modules that run the user's program; their frames, and all frames further out, are omitted.
 _RUNNERS = (

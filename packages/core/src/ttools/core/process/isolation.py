@@ -1,4 +1,4 @@
-"""Isolation of a worker from the system by namespaces of Linux, without privileges.
+"""Isolation of a worker from the system by Linux namespaces, without privileges.
 
 The process gets its own namespaces for users, mounts, processes, network, host name and IPC. It can
 read all files of its user, but can write only to its temporary folder and to given folders. Its
@@ -38,9 +38,9 @@ _SECURE_BITS = 0b101111
 _CAPABILITY_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-#: Size of each folder that is kept in memory.
+#: Size limit of each folder that is kept in memory.
 _FOLDER_BYTES = 1 << 30
-#: Folders that contain sockets of services, which are hidden.
+#: Folders to hide, because they contain sockets of services.
 _HIDDEN = ("/run", "/var/run", "/dev/shm")
 
 

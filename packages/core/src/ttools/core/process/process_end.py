@@ -43,7 +43,7 @@ _latest: list[ModuleType] = []
 
 
 class ScriptEnd:
-    """The steps that Python takes after a script; the context is entered before the script starts.
+    """Takes the steps by which Python ends a process; the context is entered before the script.
 
     Functions that the script or a library registers with `atexit` in the `with` block are kept for
     `finish`; those of ttools stay registered with Python.

@@ -64,7 +64,7 @@ class _Program:
 
 Execute = Callable[[CodeType, dict[str, object]], None]
 OnError = Callable[[BaseException], None]
-#: Reports an exception instead of its traceback; returns False to print the traceback.
+#: Reports an exception in place of a traceback; returns False if the traceback should be printed.
 Report = Callable[[BaseException], bool]
 
 

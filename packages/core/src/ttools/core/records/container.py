@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ttools.core.errors import UsageError
 
 DOCUMENT = "record.json"
-#: Limits for untrusted files, in bytes and numbers of parts.
+#: Limits for untrusted files: sizes in bytes, and the number of parts.
 LARGEST_DOCUMENT = 64 << 20
 LARGEST_TEXT = 64 << 20
 LARGEST_RECORD = 8 << 30
@@ -149,7 +149,7 @@ class Parts:
 
 
 def damaged(name: str, what: str) -> UsageError:
-    """Return the error for a damaged file."""
+    """Return the exception to raise for a damaged file."""
     return UsageError(f"{name}: the record is damaged: {what}; copy or record it again")
 
 

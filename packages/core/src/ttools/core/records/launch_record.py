@@ -42,7 +42,7 @@ class Filling:
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """A piece of memory that tensors are views of.
+    """A block of memory of which tensors are views.
 
     Attributes:
         size: Size of the storage in bytes.
@@ -78,7 +78,7 @@ class LaunchRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """Lines of a file that locations refer to.
+    """The recorded lines of a source file.
 
     Attributes:
         file: Path on the recording machine.
@@ -91,7 +91,7 @@ class Excerpt:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The content of a file.
+    """The content of a record file.
 
     Attributes:
         storages: The memory before each launch; every launch has its own storages in this list.

@@ -40,7 +40,7 @@ class _Dimension:
 
 @dataclass
 class _Counts:
-    """One kind of access, per cell: elements accessed, lowest and highest program."""
+    """Counts of one kind of access per cell: accessed elements, lowest and highest program."""
 
     elements: Ints
     low: Ints
@@ -128,7 +128,7 @@ class AccessMap:
             self._deposit(placed.where(placed.kind == kind_number), kind_number)
 
     def _split(self, runs: NDArray[np.int64]) -> _Pieces:
-        """Split runs at the ends of rows, slices and other dimensions in memory."""
+        """Split runs of memory at the ends of rows, slices and other dimensions."""
         start, stop, program, kind = runs
         at = {"slice": np.zeros(len(start), np.int64)}
         for dimension in self._order[:-1]:
@@ -270,7 +270,7 @@ def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
 
 
 def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether each stride exceeds the span of all smaller ones."""
+    """Return whether each stride exceeds the span of the dimensions with smaller strides."""
     span = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1 and stride < span:

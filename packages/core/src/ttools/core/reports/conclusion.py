@@ -95,7 +95,7 @@ def _urgency(kernel: KernelSizes) -> int:
 
 
 def _point(text: str, group: Sequence[Finding], report: Report, links: Mapping[int, str]) -> Point:
-    """Return findings with a common cause as a reason, with the evidence of the first."""
+    """Return a group of findings with a common cause as one reason, with the first as evidence."""
     if not group:
         return Point(text=text)
     first = group[0]

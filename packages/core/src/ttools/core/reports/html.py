@@ -96,7 +96,7 @@ def _group(group: Sequence[Finding], shown: Sequence[dict[str, Any]]) -> dict[st
 
 
 def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """Return values and their counts for each attribute by which the page can filter."""
+    """Return the values, with counts, of each attribute by which the page can filter findings."""
     findings = list(findings)
     severities = Counter(finding.severity for finding in findings)
     return {

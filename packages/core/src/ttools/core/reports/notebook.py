@@ -94,7 +94,7 @@ def parts_as_text(parts: Iterable[Part]) -> str:
 
 
 def parts_as_html(parts: Iterable[Part]) -> str:
-    """Return parts as markup."""
+    """Return parts as HTML."""
     return "\n".join(map(_html, parts))
 
 
@@ -121,7 +121,7 @@ def place_cells(file: str, line: int) -> tuple[str, str]:
 
 
 def host_cells(host_line: str | None) -> tuple[str, str]:
-    """Return the cells of `place_cells` for a `file:line`, empty for None."""
+    """Return the same cells as `place_cells` for a `file:line`; they are empty for None."""
     location = location_of_line(host_line)
     return place_cells(location.file, location.line) if location else ("", "")
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from ttools.core.errors import UsageError
 from ttools.core.reports.report import Report
 
-#: Name of a format → module with `write(report) -> str`.
+#: Maps the name of a format to the module that defines `write(report) -> str`.
 WRITERS = {
     "text": "ttools.core.reports.text",
     "json": "ttools.core.reports.json",

@@ -29,7 +29,7 @@ _ELSEWHERE = (
 )
 #: Maximum number of kernels or launches listed in a summary.
 _MOST_LISTED = 3
-#: Kinds of findings that are not accesses outside a tensor but may result from such accesses.
+#: Kinds of findings that may be consequences of accesses outside a tensor.
 _RACES = ("overlapping_store", "race", "intra_program_race")
 #: Exit statuses of programs that SIGINT and SIGTERM terminate, as a shell reports them.
 _INTERRUPTED = (130, 143)
@@ -103,12 +103,12 @@ class Report:
         return tuple((entry, reason) for entry in self.launches for reason in entry.unfinished)
 
     def path(self, file: str) -> str:
-        """Return a file's path for display: relative to `root` if inside, else as recorded."""
+        """Return a file's path for display: relative to `root` if inside it, else unchanged."""
         return shown_path(file, self.root)
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:
-    """Return whether a severity reaches a threshold."""
+    """Return whether a severity is at least as high as a threshold."""
     return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 

@@ -35,7 +35,7 @@ _SUPPRESSION_KINDS = {
 
 
 def write(report: Report) -> str:
-    """Return the report as a log with one run."""
+    """Return the report as a SARIF log with one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
     return json.dumps(log, indent=2, default=str) + "\n"
 
@@ -85,7 +85,7 @@ def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule])
         else "",
         f"See {page} in the sources of ttools.",
     ]
-    # GitHub's code scanning requires all three texts.
+    # GitHub's code scanning requires all three descriptions.
     return {
         "id": kind,
         "shortDescription": sentence,

@@ -120,7 +120,7 @@ class SizesVerdict:
 
     @property
     def verdicts(self) -> tuple[KernelSizes, ...]:
-        """One verdict for each kernel, or else for each launch."""
+        """One verdict for each kernel if `by_kernel` is set, else the verdicts for each launch."""
         return self.by_kernel or self.kernels
 
     @property

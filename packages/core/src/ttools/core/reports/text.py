@@ -27,12 +27,13 @@ from ttools.core.reports.report import (
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
-#: The most lines of a finding, and of all findings of a kernel, unless a report is verbose.
+#: Maximum number of lines for a finding, and for all findings of a kernel, unless a report is
+#: verbose.
 _FINDING_LINES = 12
 _KERNEL_LINES = 38
-#: Columns of a terminal.
+#: Assumed width of the terminal in columns.
 _WIDTH = 80
-#: The most findings that a block lists in a line each.
+#: Maximum number of findings that a block lists in one line each.
 _MOST_FOLDED = 8
 
 

@@ -159,7 +159,7 @@ def source_file(function: Any) -> str:
 
 
 def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
-    """Return the kernel for which Triton calls a backend, found in the caller's variables.
+    """Return the kernel for which Triton is calling a backend, from variables of the caller.
 
     Triton does not pass the kernel to a backend, and its cache key does not contain the path of the
     kernel's source.

@@ -85,7 +85,8 @@ def _wmma_warps(layout: Layout) -> list[int] | None:
     if "register" in layout.text:
         return None
     counts = [1, 1]
-    # Triton 3.7 and later write basis vectors: those of columns first, each twice the previous one.
+    # Triton 3.7 and later write the layout of warps as basis vectors, first those along columns;
+    # each is twice the previous one.
     for row, column in layout.bases("warp"):
         axis = 0 if row else 1
         if (row, column)[axis] != counts[axis] or (axis == 1 and counts[0] > 1) or (row and column):
@@ -107,7 +108,7 @@ def _tiled(
     part: Part,
     replicated: int | None = None,
 ) -> Holder:
-    """Return an instruction's tile repeated over warps and then over the tensor, columns first."""
+    """Repeat an instruction's tile over warps and then over the tensor, along columns first."""
     across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
     tile = [n * w for n, w in zip(size, across, strict=True)]
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]

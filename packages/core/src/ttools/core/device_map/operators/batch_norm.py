@@ -83,7 +83,7 @@ def _reduced(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return sums of the gradient, alone and times the input, and gradients of weight and bias."""
+    """Return the sums of gradient and of gradient * input, and the gradients of weight and bias."""
     wide = _wide(gradient)
     total = wide.sum(_others(x))
     product = (wide * (_wide(x) - _per_channel(mean, x))).sum(_others(x))

@@ -121,7 +121,7 @@ class _Wider:
 
 
 def _narrowed(x: Any, narrow: torch.dtype) -> Any:
-    """Convert a result to the operands' type, or to its real or complex counterpart."""
+    """Convert a result to the operands' type, or to the real or complex type of that precision."""
     if narrow is torch.bool:
         types = {torch.uint8: torch.bool}
     elif narrow is torch.bfloat16:
@@ -162,7 +162,7 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-#: Operators for which computing in a wider type is not enough.
+#: Functions for operators for which computing in a wider type is not sufficient.
 _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}
 
 
@@ -433,7 +433,7 @@ def _composed(name: str) -> Kernel:
 
 
 def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
-    """Return a result as a device tensor."""
+    """Convert a CPU result to a tensor of the device."""
     if isinstance(value, torch.Tensor):
         if operands and id(value) in operands:
             return operands[id(value)]

@@ -27,7 +27,7 @@ from ttools.core.device_map.operators.kernels import (
 from ttools.core.device_map.operators.sizes import resize
 from ttools.core.errors import UnsupportedError
 
-#: Operators that only allocate memory, which happens once.
+#: Operators that only allocate memory; they are executed once, during the capture.
 _ALLOCATING = ("empty", "new_empty", "_empty_affine", "_empty_per_channel")
 #: Operators that copy between host and device, possibly after they have returned (`non_blocking`).
 _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_foreach_copy")
@@ -101,7 +101,7 @@ class Recorded:
         tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
         self._waits = bool(tags & set(op.tags)) or self._short in _WAITING
         if self._short in ("index", "repeat_interleave"):
-            self._waits = False  # for these operators, it depends on the operands
+            self._waits = False  # whether these operators wait depends on the operands
         self._free: set[int] = ON_EITHER.get(self._short, set())
         self._outputs = [item.name for item in schema.arguments if item.is_out]
         sets = {
@@ -188,7 +188,7 @@ class Recorded:
         return False
 
     def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether all indexed elements are set to one number, which requires no count."""
+        """Return whether all indexed elements are set to one number, so no count is needed."""
         value = args[2] if len(args) > 2 else kwargs.get("values")
         accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
         is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1

@@ -31,7 +31,7 @@ BACKENDS = {
     "NestedTensorCPU": "NestedTensorCUDA",
 }
 _TO_COPY = "aten::_to_copy"
-#: Operators that only read sizes and buffer of a nested tensor.
+#: Operators that only read the sizes and the buffer of a nested tensor.
 _NESTED = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
 #: Operators besides views that only read or set the parts of a sparse tensor.
 _SPARSE = (
