@@ -234,7 +234,8 @@ def _computes_alike(op: Operation) -> bool:
     return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
 
 
-#: Pairs of a condition and a rule for types; the rule of the first condition that holds is applied.
+#: Pairs of a condition and a rule for types. The rule after the first condition that holds is
+#: applied.
 _RULES: tuple[tuple[Callable[[Operation], bool], Callable[[Operation], str | None]], ...] = (
     (lambda op: bool(declared(op.name).flow), _carries),
     (lambda op: op.has(BRANCH), _branch),

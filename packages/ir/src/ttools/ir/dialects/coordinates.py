@@ -90,7 +90,7 @@ def broadcast(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def transpose(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of a transposition: axis n of the result is the operand's `order[n]`."""
+    """Return the map of a transposition: axis n of the result is axis `order[n]` of the operand."""
     order = [int(n) for n in view.attributes["order"]]
     return (Lanes(0, tuple(order.index(n) for n in range(len(order)))),)
 
@@ -125,5 +125,5 @@ def split(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def any_order(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of an operation whose result has all lanes in an unspecified order."""
+    """Return the map of an operation that puts all lanes into an unspecified order."""
     return tuple(Lanes(n, None, ordered=False) for n in range(len(view.operands)))

@@ -173,7 +173,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _carried(
         self, value: Value, domain: AxisInfoDomain, inputs: Sequence[AxisInfo]
     ) -> AxisInfo | None:
-        """Return the info of a loop's counter, or of a value that the loop carries unchanged."""
+        """Return the axis info of a loop's counter, or of a value that a loop carries unchanged."""
         counted = counted_loop(value)
         if counted is None:
             return None
@@ -186,7 +186,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _viewed(
         self, domain: AxisInfoDomain, inner: AxisInfo, axes: Sequence[int | None]
     ) -> AxisInfo:
-        """Return the info of a view, whose operand has the info `inner`.
+        """Return the axis info of a view, given the info of its operand.
 
         Args:
             axes: For each axis of the operand, the axis of the view that it becomes, or None.

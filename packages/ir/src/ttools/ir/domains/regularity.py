@@ -21,7 +21,7 @@ from ttools.ir.semantics import meaning
 
 
 class _Sums(Integers["tuple[Value, ...]"]):
-    """Domain that yields the operands of sums, including sums of a pointer and an offset."""
+    """Domain that represents a sum by its operands, including a sum of a pointer and an offset."""
 
     def add(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b
@@ -31,7 +31,7 @@ class _Sums(Integers["tuple[Value, ...]"]):
 
 
 class _SumsAndProducts(_Sums):
-    """Domain that yields the operands of sums and products."""
+    """Domain that represents a sum or product by its operands."""
 
     def multiply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b

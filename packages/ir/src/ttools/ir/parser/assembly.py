@@ -36,7 +36,7 @@ class OperationState:
 
 
 class OperandReader(Protocol):
-    """The methods of the parser that steps use, besides its cursor."""
+    """The methods of the parser that the steps use in addition to the cursor."""
 
     cursor: Cursor
 
@@ -71,7 +71,7 @@ _ROUNDING_MODES = frozenset(
 
 
 def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
-    """Return a function that reads the text of an operation between its name and its location.
+    """Return a function that parses the text of an operation between its name and its location.
 
     In the `OperationState` that the function returns, `types["results"]` are the result types.
     """

@@ -17,8 +17,8 @@ from ttools.ir.parser.lexer import Source
 
 _UNKNOWN_FILE = "<unknown>"
 
-# The definitions of nearly all aliases. Matching them with one expression is fast; all other
-# definitions are parsed by `LocationTable.parse`.
+# Matches the definitions of nearly all aliases, because one expression is fast;
+# `LocationTable.parse` parses all other definitions.
 _COMMON = re.compile(
     r"""loc\(
     (?: "([^"\\\n]*)":(\d+):(\d+)
