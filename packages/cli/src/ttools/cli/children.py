@@ -22,7 +22,7 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
 
 
 def child_launches_text(kernels: Sequence[str]) -> str:
-    """Return a sentence part that names the kernels."""
+    """Return a clause that names the kernels."""
     names = ", ".join(f"`{name}`" for name in kernels[:_MOST])
     more = f" and {len(kernels) - _MOST} more" if len(kernels) > _MOST else ""
     return f"child processes of the program launched {names}{more}"

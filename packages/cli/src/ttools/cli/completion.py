@@ -13,7 +13,7 @@ _MOST_FILES = 50
 
 
 def checks(incomplete: str) -> list[str]:
-    """Complete names of checks; in a list separated by commas, the last one."""
+    """Complete the name of a check; in a list separated by commas, complete the last name."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     head, comma, last = incomplete.rpartition(",")

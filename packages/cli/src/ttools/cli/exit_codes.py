@@ -17,7 +17,7 @@ OK = 0
 FINDINGS = 1
 #: The command line, a setting or an input file is wrong.
 USAGE = 2
-#: ttools failed, or it does not support what was asked.
+#: ttools failed, or it does not support the request.
 TOOL_FAILURE = 3
 #: A requested decision could not be made.
 UNKNOWN = 4
@@ -37,7 +37,7 @@ def of_error(error: TtoolsError) -> int:
     return next(status for kind, status in _OF_ERRORS if isinstance(error, kind))
 
 
-#: Remedies for exhausted resources.
+#: Advice for exhausted resources, by error number.
 _ADVICE = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "free some space on that disk",

@@ -209,7 +209,7 @@ def given_gpu(name: str | None, file: Path | None) -> str | Device | None:
     return read_device_file(file)
 
 
-#: Starts a cluster on this machine for this run.
+#: The value of --ray that starts a cluster on this machine for this run.
 _LOCAL = "local"
 
 

@@ -101,7 +101,7 @@ def _refuse_line(selector: Selector) -> None:
 
 
 def _lines(tree: ast.AST) -> Iterator[int]:
-    """Yield the lines of functions."""
+    """Yield the range of lines of each function."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
@@ -109,7 +109,7 @@ def _lines(tree: ast.AST) -> Iterator[int]:
 
 
 def _ranges(lines: Sequence[int]) -> str:
-    """Return, e.g., `6 to 14, 20 to 31`."""
+    """Format ranges of lines, such as `6 to 14, 20 to 31`."""
     parts: list[list[int]] = []
     for line in lines:
         if parts and line == parts[-1][1] + 1:

@@ -75,7 +75,7 @@ class ReplayCommand(TargetCommand):
 
 
 def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
-    """Write a note about options of ttools that are passed to a script that does not have them."""
+    """Write a note on options of ttools that a script receives but never mentions."""
     misplaced = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     for name in sorted(misplaced.intersection(options)):
         try:
@@ -99,7 +99,7 @@ def is_kernel(word: str) -> bool:
 def separate(
     arguments: Sequence[str], takes_value: Mapping[str, bool], reserved: Sequence[str] = ()
 ) -> list[str]:
-    """Insert `--` where the script's own arguments begin.
+    """Insert `--` before the script's own arguments.
 
     Args:
         takes_value: For each option of the command, whether a value follows it.

@@ -225,7 +225,7 @@ def inspect_command(
     stages = read_stages(stage or [])
     gpus = _gpus(gpu or [])
     require_folder(output, lock)
-    if lock is None or output is not None:  # in other cases no report is written
+    if lock is None or output is not None:  # otherwise, no report is written
         keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check needs --lock FILE, the file to compare with")

@@ -74,7 +74,7 @@ def report_statistics(
     target: str,
     exit_code: int,
 ) -> None:
-    """Write the report to a file, or else to standard error, apart from the script's output.
+    """Write the report to a file or, by default, to standard error, apart from script output.
 
     Args:
         costs: Statistics of each kernel.

@@ -81,7 +81,7 @@ def load(path: Path, made: float | None = None) -> Loaded:
 
 
 def shown_at(finding: Finding) -> SourceLocation | None:
-    """Return the position for a finding: the nearest line of the user, else the launch."""
+    """Return the position at which to show a finding: the innermost user line, else the launch."""
     return user_location(finding.location) or location_of_line(finding.launch)
 
 
@@ -131,7 +131,7 @@ class Watched:
     _read: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def changed(self, paths: list[Path]) -> Iterator[tuple[Path, bool]]:
-        """Yield files to read with True, and removed or unwatched files with False."""
+        """Yield (file, True) for files to read, (file, False) for removed or unwatched ones."""
         for path in paths:
             state = _state(path)
             if state is None:

@@ -136,7 +136,7 @@ def counts_text(row: LineCounts, stale: bool) -> str:
 SECTION = "ttools"
 #: Placeholder for the saved file in a line of `sanitizeOnSave`.
 FILE = "${file}"
-#: Settings about the start of the server, which the editor sends although only it needs them.
+#: Settings that only the editor uses, to start the server, but that it also sends to the server.
 _EDITORS_OWN = frozenset({"command"})
 
 

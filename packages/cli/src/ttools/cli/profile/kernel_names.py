@@ -58,7 +58,7 @@ def _demangled(name: str) -> str:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """Return the C++ library, which torch would use too, but importing torch takes seconds."""
+    """Return the C++ library, which demangles names without the slow import of torch."""
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         library.__cxa_demangle.restype = ctypes.c_void_p

@@ -143,7 +143,8 @@ class Proving:
             report = _interrupted(ranges, str(work), self.fail_on)
             status = exit_codes.INTERRUPTED
         if checked is not None:
-            # Accesses without a proof have findings for the script's own sizes.
+            # Accesses that are not proved are checked at the script's own sizes and may have
+            # findings.
             lines = {finding.location for finding in report.findings}
             own = [f for f in checked.findings if f.location not in lines]
             report = replace(report, findings=(*report.findings, *own))

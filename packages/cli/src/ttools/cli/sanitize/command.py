@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ttools.sanitizer.gpu import GpuSanitization
 
 
-#: How long a process waits at its end for a report that another thread writes.
+#: Maximum time in seconds that a process waits at its end for a report that another thread writes.
 _PATIENCE_S = 5.0
 
 
@@ -142,7 +142,7 @@ class SanitizeEnding:
         return status or self._exit_status(report)
 
     def status_after_hard_exit(self, status: int) -> int:
-        """Conclude a run whose program called `os._exit`, so that errors cannot be raised."""
+        """Conclude a run whose program called `os._exit`; errors are shown instead of raised."""
         try:
             return self.conclude(status)
         except TtoolsError as error:
@@ -509,7 +509,7 @@ def _run(
     except UsageError:
         raise
     except KernelError as error:
-        # Only a .ttir file gets here; in a script it is the script's exception.
+        # This error arrives here only from a .ttir file; in a script it is the script's exception.
         show_error(error)
         return exit_codes.FINDINGS, None
     except TtoolsError as error:
