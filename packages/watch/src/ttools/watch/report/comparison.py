@@ -258,7 +258,7 @@ def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | 
 
 
 def _can_match(one: Record, other: Record) -> bool:
-    """Return whether two records may be of the same iteration.
+    """Return whether two records may belong to the same iteration.
 
     In one of the recordings some loops may be unrolled, so that their iterations are missing.
     """

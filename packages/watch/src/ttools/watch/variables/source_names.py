@@ -189,7 +189,7 @@ class SourceNames:
         return function
 
     def is_single(self, line: int, column: int) -> bool:
-        """Return whether no two operators of the same kind, and no two calls, start at a location.
+        """Return whether at most one operator of each kind and one call start at a location.
 
         Args:
             line: Line number, from 1.

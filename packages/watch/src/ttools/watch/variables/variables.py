@@ -274,7 +274,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """Yield the users of a value, each with the first level of its location that is relevant."""
+    """Yield the users of a value, each with the first relevant level of its location."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
@@ -291,7 +291,7 @@ def _apart(
     """
     op = value.defining_op
     if op is None or op.parent is None or op.has(CONSTANT):
-        return False  # constants come first, so their position has no meaning
+        return False  # constants precede all other operations, so their position is irrelevant
     if op not in positions or user not in positions:
         return False
     for between in op.parent.operations[positions[op] + 1 : positions[user]]:
