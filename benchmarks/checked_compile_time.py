@@ -103,7 +103,7 @@ class _Compiling:
         return {"compiled": ["codegen" in record["phases"] for record in self._records()]}
 
     def compile(self) -> dict[str, Any]:
-        """Run the workload with cold caches and again; return the additional time of the first."""
+        """Run the workload with cold and then with warm caches; return the difference in time."""
         for function in self._recorder.launched:
             function.device_caches.clear()
             function.hash = None

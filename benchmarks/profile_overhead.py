@@ -28,7 +28,8 @@ import triton
 
 from ttools.profiler import Profile, profile
 
-#: Seconds of the launches; with start and end of the session; until the samples are available.
+#: Three durations in seconds: of the launches alone, including the start and end of the session,
+#: and until the samples are available.
 Times = list[tuple[float, float, float]]
 ROUNDS = {"10,000 small launches": 60, "matmul sweep": 15}
 
@@ -132,7 +133,8 @@ def main() -> None:
 
 def tell(name: str, side: str, samples: Times, like: Times) -> None:
     ran, ended, analysed = (min(sample[n] for sample in samples) for n in range(3))
-    # Rounds differ more than sides do. Therefore the times of one round are compared, too.
+    # Times differ more between rounds than between sides. Therefore the times of the same round are
+    # compared, too.
     least = ran / min(sample[0] for sample in like) - 1
     ratios = [own[0] / other[0] - 1 for own, other in zip(samples, like, strict=True)]
     low, high = interval(ratios)

@@ -69,7 +69,7 @@ class Comparison:
         return statistics.median(self.by_process)
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row as text: title, least samples, ratio, and range of the pairs' ratios."""
+        """Return the row as text: title, minimum samples, ratio, range of the pairs' ratios."""
         ratios = self.by_process
         least = [self.shown(min(chain(*times))) for times in (self.before, self.now)]
         return self.title, *least, f"{self.ratio:.3f}", f"{min(ratios):.3f}-{max(ratios):.3f}"
@@ -91,7 +91,7 @@ def _tree(revision: str) -> Iterator[Path]:
 
 
 def _paths(tree: Path) -> dict[str, str]:
-    """Return environment variables with which a process imports a tree's packages."""
+    """Return environment variables that make a process import the packages of a tree."""
     sources = [str(path) for path in sorted(tree.glob("packages/*/src"))]
     # Torch would load backends that are registered in the environment, even those of another tree.
     return {
@@ -148,7 +148,7 @@ class Plan:
 
 
 def _run_times(plan: Plan, side: str, threads: int) -> dict[str, dict[str, Comparison]]:
-    """Return rows by title of the table: times, and for sides with checks also the slowdown."""
+    """Return rows by table title: times and, for sides with checks, also slowdowns."""
     times: dict[str, Comparison] = {}
     costs: dict[str, Comparison] = {}
     for _ in range(plan.processes):

@@ -21,9 +21,9 @@ from tools.engine_matrix import PYTHONS, Result, find_python, why_no_torch
 from tools.release import ROOT, WHOLE, build, members
 from tools.requirements import of_members
 
-#: Arguments of the command, and the exit status.
+#: Commands to run: the arguments of `ttools`, and the expected exit status.
 Uses = Sequence[tuple[tuple[str, ...], int]]
-#: A script under each command.
+#: The same, for commands that run a script.
 USES: Uses = (
     (("doctor",), 0),
     (("interpret", "vector_add.py"), 0),

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _property_tests(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files that import Hypothesis; collecting all other files would take longer."""
+    """Yield the files that import Hypothesis, so that pytest need not collect all others."""
     for path in paths:
         for file in [path] if path.is_file() else path.rglob("test_*.py"):
             text = file.read_text(encoding="utf-8")

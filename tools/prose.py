@@ -53,7 +53,7 @@ PHRASES = {
     r"\bwhat is (?:said|told|asked|wanted)\b": "name the thing",
 }
 _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
-#: Words with which the docstring of a module or class does not begin, because a clause follows.
+#: Words with which the docstring of a module or class must not begin, because they begin a clause.
 _CLAUSE = re.compile(r"(What|Whether|Which|Where|How|Of|As|Who|When|So)\b")
 _SECTION = re.compile(r"\s*(Args|Attributes):$")
 #: An expression in braces, as f-strings have them, and tokens between literals that Python joins.

@@ -82,7 +82,7 @@ def trials_of(budget: str, space: int) -> int:
 
 
 def tried_of(row: Recorded, budgets: Sequence[str]) -> Gaps:
-    """Return the number of configurations of a shape that each budget allows."""
+    """Return, for each budget, the number of configurations of a shape that it allows."""
     return {budget: trials_of(budget, len(row.space)) for budget in budgets}
 
 

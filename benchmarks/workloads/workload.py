@@ -60,7 +60,7 @@ class Workload:
         return self.parts[side].inputs() if side in self.parts else self.inputs()
 
     def factor(self, side: str) -> int:
-        """Return the ratio of programs of the whole workload to those that the side runs."""
+        """Return the ratio of the programs of the whole workload to those that the side runs."""
         return self.parts[side].factor if side in self.parts else 1
 
     def expected(self, inputs: Tensors) -> Tensors:

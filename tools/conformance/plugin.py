@@ -59,7 +59,7 @@ class CaseRunner:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Replace the text of a failed import by its reason, if a rule matches."""
+        """Replace the error of a failed import by the reason of the rule that matches, if any."""
         report = yield
         error = getattr(report, "call", None)
         if report.failed and error is not None and error.excinfo is not None:
@@ -133,7 +133,7 @@ def answer_for_newer_devices() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the hooks of the worker, and lift skips for other CPU backends."""
+    """Register the hooks of the worker, and disable skips that are for other CPU backends."""
     answer_for_newer_devices()
     skip = pytest.skip
 
@@ -146,5 +146,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get(ENGINE_VARIABLE) == "eager":
         from ttools.interpreter import interpret
 
-        interpret(engine="eager").__enter__()  # for as long as the worker lives
+        interpret(engine="eager").__enter__()  # never exited: it applies until the worker ends
     config.pluginmanager.register(CaseRunner(), "conformance-worker")

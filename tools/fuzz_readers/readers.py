@@ -22,7 +22,8 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
 Damage = Callable[[bytes, Random], bytes]
-#: `damage` changes bytes, words and values; `structure` rearranges well-formed inputs.
+#: The mutators: `damage` changes bytes, words and values; `structure` rearranges well-formed
+#: inputs.
 Mutator = Literal["damage", "structure"]
 
 
@@ -170,7 +171,7 @@ def _rules(path: Path, number: int) -> None:
 
     for rules in read_rules(path).values():
         facts = {"n": 4096, "dtypes[0]": "float32", "device": "cpu", "multiprocessors": 4}
-        # A rule may use a fact that the launch does not have.
+        # A rule may depend on a property that the launch does not have.
         with suppress(KeyError):
             rules.choose(facts)
 

@@ -55,7 +55,7 @@ class Attacked:
 
 
 class Attack:
-    """An attack on a proof about a launch.
+    """Tries to refute a proof about a launch by launches at random sizes.
 
     Args:
         template: The launch for all sizes.
@@ -76,7 +76,7 @@ class Attack:
         self.done = Attacked()
 
     def run(self, launches: int, seconds: float) -> Attacked:
-        """Attack until a launch refutes the proof, or until the limits are reached."""
+        """Make launches until one refutes the proof, or until the limits are reached."""
         ends = time.monotonic() + seconds
         done = self.done
         while done.made + done.computed < launches and not done.refuted:
@@ -124,7 +124,7 @@ class Attack:
         kinds_found = self._found(drawn, ends)
         if not kinds_found:
             return
-        for sizes in drawn:  # finds the launch that caused the findings
+        for sizes in drawn:  # repeat the launches one by one to find the one with the findings
             kinds = self._found([sizes], math.inf)
             self.done.made -= 1
             if kinds:
