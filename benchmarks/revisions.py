@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/revisions.py <revision>
 
-The speed of a machine varies over time by more than typical differences. Therefore processes of
-both revisions exist at the same time and are measured alternately, and each round gives one ratio.
-The memory addresses of a process are random, stay the same until it ends, and affect its speed.
-Therefore every row is measured by several pairs of processes, and the table shows the range of
-their ratios.
+The speed of a machine varies over time by more than the differences that are to be measured.
+Therefore processes of both revisions exist at the same time and are measured alternately, and each
+round gives one ratio. The memory addresses of a process are random, stay the same until it ends,
+and affect its speed. Therefore every row is measured by several pairs of processes, and the table
+shows the range of their ratios.
 """
 
 from __future__ import annotations

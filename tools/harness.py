@@ -81,7 +81,7 @@ class Worker:
         )
         theirs.close()
         self._channel = ours.makefile("rw", encoding="utf-8")
-        ours.close()  # the file keeps it open
+        ours.close()  # the file object keeps the socket open
         self.answered = 0
         self._limit: float | None = None
 

@@ -217,7 +217,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         return coordinates(program, self.grid)
 
     def linear(self, program: int | Sequence[int]) -> int:
-        """Return the number of a program, given by its number or its ids."""
+        """Return the linear number of a program, which is given by that number or by its ids."""
         if isinstance(program, int):
             return program
         x, y, z = (*program, 0, 0)[:3]

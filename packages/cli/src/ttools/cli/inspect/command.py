@@ -180,7 +180,7 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     if not result.compared:
         locked = ", ".join(sorted({item.triton for item in lock.kernels})) or "no version"
         raise UsageError(
-            f"{path} has no entries for these kernels with their present specialisations and "
+            f"{path} has no entries for these kernels with their current specialisations and "
             f"Triton {installed_triton()} (it was written with {locked}); omit --check to write it "
             "again"
         )

@@ -26,7 +26,7 @@ def readable_name(kernel: str) -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """Return a name of at most this many characters; longer ones lose their middle."""
+    """Shorten a name to at most `width` characters by omitting its middle."""
     if len(name) <= width:
         return name
     end = (width - 1) // 2

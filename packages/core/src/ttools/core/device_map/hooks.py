@@ -50,7 +50,7 @@ def install() -> None:
 
     Raises:
         LookupError: This torch lacks a symbol or has another memory layout.
-        AttributeError, OSError: The same.
+        AttributeError, OSError: For the same reasons.
     """
     actions = (_guard(), _hooks(), _initialisation())
     for action in actions:
