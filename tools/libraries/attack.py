@@ -61,7 +61,7 @@ class Attack:
         template: The launch for all sizes.
         promised: Assumptions of the proof about the contents of integer tensors.
         seed: Seed of sizes and contents.
-        low: The least size.
+        low: The smallest size to try.
     """
 
     def __init__(

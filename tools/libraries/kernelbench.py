@@ -23,7 +23,7 @@ class Problem:
     Attributes:
         arguments: Expressions of tensors by name, from the sizes and the generator `g`.
         right: Expression of the correct result.
-        sizes: Least and greatest value of each size by name.
+        sizes: Smallest and largest value of each size, by name.
         made_with: Arguments of the model's constructor, as in the problem.
     """
 

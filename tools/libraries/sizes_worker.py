@@ -76,7 +76,7 @@ class Checked:
         found: Result of the proof.
         promised: Assumptions of the proof about the contents of integer tensors.
         verdict: Verdict in the table.
-        low: The least size that the proof covers.
+        low: The smallest size that the proof covers.
     """
 
     template: Template

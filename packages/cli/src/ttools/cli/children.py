@@ -14,7 +14,7 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
 
     Args:
         launched_here: True if this process launched kernels, too.
-        report: The report that does not contain them.
+        report: Name of the report, which does not contain these kernels.
     """
     if kernels:
         here = "" if launched_here else "no Triton kernel was launched in this process; "

@@ -39,7 +39,7 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
     """Reject lines and names that no kernel of a script can have.
 
     Args:
-        work: What the command runs.
+        work: The work of the command: a script, a launch or a record.
 
     Raises:
         UsageError: A line is outside all kernels, or a name does not occur in the script.
@@ -61,7 +61,7 @@ def refuse_unknown_kernels(names: Sequence[str], work: Work) -> None:
 
     Args:
         names: Names of kernels given with `--only`.
-        work: What the command runs.
+        work: The work of the command: a script, a launch or a record.
 
     Raises:
         UsageError: No function of the script has one of the names.

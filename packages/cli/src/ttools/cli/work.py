@@ -193,7 +193,8 @@ def take_over_from_upstream(instead: str) -> None:
     TRITON_INTERPRET is read when a kernel is decorated.
 
     Args:
-        instead: Action of ttools instead, such as `ttools interprets`.
+        instead: Clause for the note that says what ttools does instead, such as `ttools
+            interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
         say("note", f"TRITON_INTERPRET is set; this run ignores it, and {instead} instead")

@@ -36,7 +36,7 @@ class Symbol:
     Attributes:
         name: Text in printed expressions.
         level: Where the value is constant: `SIZE`, `PROGRAM`, `LOOP`, `LANE`, or a larger number.
-            Atoms have odd levels: that of a function of sizes is `SIZE + 1`.
+            The level of an atom is odd, for example `SIZE + 1` for a function of sizes.
         kind: `size`, `extent`, `program`, `lane`, `iteration` or `data`; for atoms, `floordiv`,
             `mod`, `min`, `max` or `power_of_2`.
         args: Arguments of an atom; empty for other symbols.

@@ -36,7 +36,7 @@ class Proving:
         assume: Assumptions about the contents of tensors, such as `index=0:n-1,sorted`.
         form: Format of the report, such as `text` or `json`.
         output: File for the report; standard output if None.
-        fail_on: Least severity of findings that make the command fail.
+        fail_on: Lowest severity of findings that make the command fail.
         timeout: Time limit of the proof in seconds; None for the default, 0 for no limit.
         require_proof: If True, an undecided verdict has a separate exit status.
         memory: Bytes that the tensors of a script's launch may take; None for the default.

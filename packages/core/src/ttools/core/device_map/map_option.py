@@ -30,8 +30,8 @@ class DeviceMap:
     """The CUDA device that the CPU emulates.
 
     Attributes:
-        capability: The compute capability, if the device stands for GPUs of this capability. If it
-            is None, scripts see `CAPABILITY`, but the launch rules are those that hold on all GPUs.
+        capability: The compute capability to emulate. If it is None, scripts see `CAPABILITY`, but
+            launches are only compared with limits that apply to all GPUs.
         sms: Number of multiprocessors; None for the number of processors of this process.
     """
 

@@ -115,7 +115,7 @@ class AccessMap:
         """Add accesses.
 
         Args:
-            start: First element of each run, in memory from the tensor's first element.
+            start: First element of each run, counted in memory from the tensor's first element.
             stop: End of each run (exclusive).
             program: Linear id of the accessing program.
             kind: Kind of each access, an index into `KINDS`.

@@ -151,9 +151,8 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
 
     Args:
         root: Folder to which paths are shown relative.
-        most: The most lines; None for all. Of several configurations, calls, notes and related
-            locations as many are left out as necessary. Excerpts of related locations may be left
-            out, too.
+        most: Maximum number of lines; None for no limit. Configurations, calls, notes, related
+            locations and their excerpts are left out as necessary.
     """
     for brevity in range(_LEAST_DETAIL + 1 if most is not None else 1):
         lines = list(_detail_lines(finding, root, brevity))
