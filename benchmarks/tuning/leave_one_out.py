@@ -33,7 +33,7 @@ from ttools.tuner.options import EFFORTS, TuneOptions
 from ttools.tuner.search.guided import Known, guided
 from ttools.tuner.store.experience import distance
 
-#: Shapes of a kernel that are tuned.
+#: Number of shapes of each kernel that are tuned.
 SHAPES = 3
 #: Gaps to the optimum that count as near, and as acceptable.
 NEAR, FAR = 0.02, 0.05
