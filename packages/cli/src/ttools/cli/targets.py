@@ -1,4 +1,4 @@
-"""The syntax of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
+"""The syntax of targets: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
 
 Options before the target belong to ttools, everything after it to the script. `.ttir` files,
 records (`.tt`) and kernels (`FILE.py:KERNEL`) take no arguments, so options of ttools may follow

@@ -2,9 +2,9 @@
 
 The process gets its own namespaces for users, mounts, processes, network, host name and IPC. It can
 read all files of its user, but can write only to its temporary folder and to given folders. Its
-`/dev` contains only the usual files such as `/dev/null`. It sees no other processes than those that
-it starts, and has no capabilities. When the first process in a namespace of processes ends, the
-system kills all others in it, including those that have left its process group.
+`/dev` contains only the usual files such as `/dev/null`. It sees only itself and the processes that
+it starts, and has no capabilities. When the first process in a PID namespace ends, the system kills
+all others in it, including those that have left its process group.
 
 Steps that would change the whole system outside a separate mount namespace are taken only after
 that namespace has been created; if its creation fails, they are not taken.
