@@ -2,8 +2,8 @@
 
     python benchmarks/advice_gain.py
 
-Times are medians of Proton's kernel times under `ttools profile` without counts. The evidence is
-taken from a profile with counts, of smaller inputs. Needs an NVIDIA GPU.
+Times are medians of Proton's kernel times under `ttools profile` without counts. The column
+`evidence before` comes from a profile with counts, for smaller inputs. Needs an NVIDIA GPU.
 """
 
 from __future__ import annotations

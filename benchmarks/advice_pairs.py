@@ -76,7 +76,7 @@ def histogram_kernel(x_ptr, out_ptr, ONCE: tl.constexpr, BINS: tl.constexpr, BLO
 
 @triton.jit
 def settle(x, TURNS: tl.constexpr):
-    """Do enough arithmetic that masked lanes cost more than the memory traffic."""
+    """Do so much arithmetic that masked-off lanes cost more than the memory traffic."""
     for _ in tl.static_range(TURNS):
         x = tl.exp(-x * x)
     return x
@@ -195,7 +195,7 @@ def _spilling(device: str, small: bool) -> tuple[Launch, Launch]:
 
 
 def _occupancy(device: str, small: bool) -> tuple[Launch, Launch]:
-    # The loop has few iterations. More stages than iterations only reduce the occupancy.
+    # The loop has few iterations, and more stages than iterations only reduce the occupancy.
     size, blocks, fewer = 256 if small else 8192, (64, 64, 128), (64, 64, 64)
     return (
         _product(device, size, torch.float16, "tf32", blocks, 256, num_warps=4, num_stages=6),

@@ -53,7 +53,7 @@ def tile_kernel(
     TURNS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Add tiles: neighbouring lanes (pairs of lanes if PACKED is 2) add to neighbouring places."""
+    """Add tiles: adjacent lanes, or pairs of lanes if PACKED is 2, add to adjacent places."""
     lane = tl.arange(0, LANES)
     at = out_ptr + lane // PACKED % PLACES * STRIDE + lane % PACKED
     one = tl.full([LANES], 1, out_ptr.dtype.element_ty)
@@ -63,7 +63,7 @@ def tile_kernel(
 
 @triton.jit
 def clock_kernel(out_ptr, TURNS: tl.constexpr):
-    """Store the clocks of a multiprocessor and the nanoseconds that the same work takes."""
+    """Store the number of clock cycles and of nanoseconds that the same work takes."""
     clock = tl.inline_asm_elementwise(
         "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
     )
@@ -190,7 +190,7 @@ def measure() -> None:
     for case in cases():
         turns = 64
         seconds, made = seconds_of(case, programs, turns)
-        if seconds < 2e-3:  # then the launch overhead is a considerable part of the time
+        if seconds < 2e-3:  # the overhead of the launch is not negligible
             turns *= min(64, int(4e-3 / seconds) + 1)
             seconds, made = seconds_of(case, programs, turns)
         rate = made / seconds

@@ -1,10 +1,10 @@
 """Measures how much longer kernels take to compile with checks than without.
 
-Each side (no checks, memcheck, default checks) is a process that lives during the whole
+Each side (no checks, memcheck, default checks) is a process that exists during the whole
 measurement. The sides compile each kernel alternately, several times. Therefore other load on the
-machine affects all sides alike, unlike processes that run one after the other. Before each
-compilation, the process deletes the caches on disk and the kernels that Triton holds in memory.
-Run as a program, this file is such a process.
+machine affects all sides equally, which it would not if the processes ran one after the other.
+Before each compilation, the process deletes the caches on disk and the kernels that Triton holds in
+memory. Run as a program, this file is such a process.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Compiling:
         return {"compiled": ["codegen" in record["phases"] for record in self._records()]}
 
     def compile(self) -> dict[str, Any]:
-        """Run the workload with cold caches and again; return the additional time of the first."""
+        """Run the workload with cold and then with warm caches; return the difference in time."""
         for function in self._recorder.launched:
             function.device_caches.clear()
             function.hash = None

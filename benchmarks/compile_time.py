@@ -100,7 +100,7 @@ class Recorder:
         return wrapper
 
     def launch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap Triton's launch function to record its phases; the run of programs is excluded."""
+        """Wrap Triton's launch function to record its phases, excluding the run of programs."""
 
         def wrapper(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._phases, self._run_s = {}, 0.0

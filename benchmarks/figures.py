@@ -58,7 +58,8 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
         wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
         if wrong:
             figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
-        # Rows that scatter exist to measure the checks; their own speed depends on memory alone.
+        # Rows with scattered accesses exist only to measure the checks: without checks, their speed
+        # depends on memory alone.
         mine, everything = [row for row in mine if row.access != "scatters"], mine
         faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
         if faster:
@@ -150,7 +151,7 @@ def compile_limit_ms(kernel: str) -> float:
     return COMPILE_ATTENTION_MS if kernel == "attention_kernel" else COMPILE_MS
 
 
-#: Phases in which Triton turns Python into TTIR, as it does for any backend.
+#: Phases in which Triton translates Python to TTIR, which do not depend on the backend.
 FRONT_END = ("make_ir", "ttir passes")
 
 

@@ -1,4 +1,4 @@
-"""Records the points to which the model of GPU times is fitted: timed launches with their counts.
+"""Records timed launches with their counts, to which the model of GPU times is fitted.
 
     python benchmarks/gpu_points.py time times.json             # on an NVIDIA GPU
     python benchmarks/gpu_points.py describe facts.json         # anywhere, --part 0/8 for a share

@@ -28,8 +28,8 @@ from ttools.core.compilation.machine_code import read_machine_code
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work, work_of
 
-#: Start of the fit, from published figures of Hopper. Constants that the points do not determine
-#: keep these values.
+#: Initial constants of the fit, from published figures of Hopper. Constants that the points do not
+#: determine keep these values.
 BEGIN = Constants(
     least=1.4e-6,
     memory=0.9,

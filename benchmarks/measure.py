@@ -1,4 +1,4 @@
-"""The process of one side: it checks results and measures calls when the parent requests them.
+"""The process of one side, which checks results and measures calls as its parent requests.
 
 Requests arrive on standard input and answers leave on standard output, as one line of JSON each.
 `sides` describes the sides.
@@ -32,7 +32,7 @@ _SAMPLE_SECONDS = 0.03
 _MOST_CALLS = 300
 #: A workload whose first call takes longer than this is not called again before the measurement.
 _PATIENCE_SECONDS = 1.0
-#: Greatest number of results that are kept so that all calls write to the same memory.
+#: Maximum number of results that are kept so that all calls write to the same memory.
 _MOST_KEPT = 12
 
 

@@ -28,7 +28,7 @@ def forget_peak_memory() -> int:
 
 
 def peak_memory() -> int:
-    """Return the greatest number of resident bytes since `forget_peak_memory`."""
+    """Return the maximum number of resident bytes since `forget_peak_memory` was called."""
     return _status("VmHWM")
 
 

@@ -3,10 +3,10 @@
     python benchmarks/profile_overhead.py [PART OF A NAME]
 
 The sides are: no profiler, Proton, and `ttools profile`. All run many times in the same process, in
-a random order in each round, after a garbage collection. For each side it prints the least time,
-its ratio to Proton's least time, and the median ratio to Proton's time in the same round with a 95%
-confidence interval. It also prints the least time including the start and end of the session, and
-the least time until the samples are available. Needs an NVIDIA GPU.
+a random order in each round, after a garbage collection. For each side it prints the shortest time,
+its ratio to Proton's shortest time, and the median ratio to Proton's time in the same round with a
+95% confidence interval. It also prints the shortest time including the start and end of the
+session, and the shortest time until the samples are available. Needs an NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ import triton
 
 from ttools.profiler import Profile, profile
 
-#: Seconds of the launches; with start and end of the session; until the samples are available.
+#: Three durations in seconds: of the launches alone, including the start and end of the session,
+#: and until the samples are available.
 Times = list[tuple[float, float, float]]
 ROUNDS = {"10,000 small launches": 60, "matmul sweep": 15}
 
@@ -132,7 +133,8 @@ def main() -> None:
 
 def tell(name: str, side: str, samples: Times, like: Times) -> None:
     ran, ended, analysed = (min(sample[n] for sample in samples) for n in range(3))
-    # Rounds differ more than sides do. Therefore the times of one round are compared, too.
+    # Times differ more between rounds than between sides. Therefore the times of the same round are
+    # compared, too.
     least = ran / min(sample[0] for sample in like) - 1
     ratios = [own[0] / other[0] - 1 for own, other in zip(samples, like, strict=True)]
     low, high = interval(ratios)

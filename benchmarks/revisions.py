@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/revisions.py <revision>
 
-The speed of a machine varies over time by more than typical differences. Therefore processes of
-both revisions live at the same time and are measured alternately, and each round gives one ratio.
-The addresses of a process's memory are random, affect its speed, and stay the same during its life.
-Therefore every row is measured by several pairs of processes, and the table shows the range of
-their ratios.
+The speed of a machine varies over time by more than the differences that are to be measured.
+Therefore processes of both revisions exist at the same time and are measured alternately, and each
+round gives one ratio. The memory addresses of a process are random, stay the same until it ends,
+and affect its speed. Therefore every row is measured by several pairs of processes, and the table
+shows the range of their ratios.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Comparison:
         return statistics.median(self.by_process)
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row as text: title, least samples, ratio, and range of the pairs' ratios."""
+        """Return the row as text: title, minimum samples, ratio, range of the pairs' ratios."""
         ratios = self.by_process
         least = [self.shown(min(chain(*times))) for times in (self.before, self.now)]
         return self.title, *least, f"{self.ratio:.3f}", f"{min(ratios):.3f}-{max(ratios):.3f}"
@@ -91,7 +91,7 @@ def _tree(revision: str) -> Iterator[Path]:
 
 
 def _paths(tree: Path) -> dict[str, str]:
-    """Return environment variables with which a process imports a tree's packages."""
+    """Return environment variables that make a process import the packages of a tree."""
     sources = [str(path) for path in sorted(tree.glob("packages/*/src"))]
     # Torch would load backends that are registered in the environment, even those of another tree.
     return {
@@ -148,7 +148,7 @@ class Plan:
 
 
 def _run_times(plan: Plan, side: str, threads: int) -> dict[str, dict[str, Comparison]]:
-    """Return rows by title of the table: times, and for sides with checks also the slowdown."""
+    """Return rows by table title: times and, for sides with checks, also slowdowns."""
     times: dict[str, Comparison] = {}
     costs: dict[str, Comparison] = {}
     for _ in range(plan.processes):

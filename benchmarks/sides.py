@@ -48,8 +48,8 @@ PATIENCE_S = {"viz": 20.0}
 #: Sides that always use one thread.
 ONE_THREAD = ("viz",)
 
-# Freed memory stays with the process on every side. Otherwise it would depend on the addresses of
-# blocks whether a call causes thousands of page faults.
+# Freed memory stays with the process on every side. Otherwise, whether a call causes thousands of
+# page faults would depend on the addresses of blocks.
 _COMMON = {
     "CUDA_VISIBLE_DEVICES": "",
     "TTOOLS_QUIET": "1",
@@ -57,7 +57,8 @@ _COMMON = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
 }
 _OURS = ("TTOOLS_", "TRITON_")
-#: Greatest distance of the quartiles from the median, relative to it; beyond, times are marked.
+#: Maximum distance of the quartiles from the median, relative to the median; times with a larger
+#: distance are marked.
 NOISY = 0.1
 
 
@@ -240,7 +241,7 @@ class Plan:
     upstream_repeat: int
 
 
-#: Noisy workloads get at most this many times as many rounds.
+#: Maximum factor by which the number of rounds is increased for a noisy workload.
 _MORE_ROUNDS = 5
 
 
@@ -269,7 +270,7 @@ def take_turns(
 
 
 def _vary(times: Mapping[str, Times]) -> bool:
-    """Return whether more rounds are useful; sides whose calls take seconds do not count."""
+    """Return whether more rounds are useful, ignoring sides whose calls take seconds."""
     return any(side_times.varies for side, side_times in times.items() if side not in SLOW)
 
 

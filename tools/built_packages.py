@@ -1,9 +1,9 @@
-"""Installs the built members into clean environments and runs them, for `make ci-full`.
+"""Installs the built packages of the workspace into clean environments, for `make ci-full`.
 
-Every supported Python that is installed gets a virtual environment of its own, without access to
-the checkout. There, `ttools doctor`, a script under each command, and an import of a member must
-work. If a Python has no CPU build of torch, only the commands that work without torch are run.
-`tools/release.py` builds the files.
+The packages of the workspace are called members. Every supported Python that is installed gets a
+virtual environment of its own, without access to the checkout. There, `ttools doctor`, a script
+under each command, and an import of a member must work. If a Python has no CPU build of torch, only
+the commands that work without torch are run. `tools/release.py` builds the files.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tools.engine_matrix import PYTHONS, Result, find_python, why_no_torch
 from tools.release import ROOT, WHOLE, build, members
 from tools.requirements import of_members
 
-#: Arguments of the command, and the exit status.
+#: Commands to run: the arguments of `ttools`, and the expected exit status.
 Uses = Sequence[tuple[tuple[str, ...], int]]
-#: A script under each command.
+#: The same, for commands that run a script.
 USES: Uses = (
     (("doctor",), 0),
     (("interpret", "vector_add.py"), 0),

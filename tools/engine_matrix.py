@@ -24,7 +24,7 @@ from tools.requirements import group, of_members
 ROOT = Path(__file__).parent.parent
 TRITONS = ("3.6.0", "3.7.1", "3.8.0")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-# A CPU without AVX-512, like most users' machines.
+# Most users' machines have a CPU like this, without AVX-512.
 NARROW_CPU = "x86-64-v3"
 _TESTS = ("tests/core", "tests/ir", "tests/interpreter", "tests/watch", "tests/examples")
 
@@ -61,7 +61,7 @@ def triton_combinations(torch: str) -> list[Combination]:
         Combination(
             name=f"triton {version}",
             variables={
-                "VENV": f".venv-{version.rpartition('.')[0]}",  # 3.6: shared with `make ci`
+                "VENV": f".venv-{version.rpartition('.')[0]}",  # `make ci` uses that of 3.6
                 "TRITON": f"triton=={version}",
                 "TORCH": torch,
             },
@@ -102,7 +102,7 @@ def python_combination(version: str, torch: str, triton: str, any_torch: bool) -
 
 
 def find_python(version: str) -> str:
-    """Return the first `pythonX.Y` that runs, on PATH or in pyenv, whose shims may not run.
+    """Return the first `pythonX.Y` on PATH or in pyenv that runs; pyenv's shims may fail to run.
 
     Raises:
         LookupError: There is none.
@@ -171,7 +171,7 @@ def _run_make(combination: Combination, jobs: int, pytest_arguments: str) -> boo
 def _run_bare(combination: Combination, jobs: int, pytest_arguments: str) -> bool:
     """Install all dependencies of the members except torch, and run the tests."""
     venv = ROOT / combination.variables["VENV"]
-    # No option of pip excludes one dependency.
+    # pip has no option to exclude one dependency.
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
     needed = [r for r in of_members() if not r.startswith(("torch", "triton", "ttools"))]

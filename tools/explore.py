@@ -3,9 +3,9 @@
     python -m tools.explore --seconds 600 --processes 2     # all property tests, for ten minutes
     python -m tools.explore --seed 7 tests/core             # one round with a given seed
 
-Each round has a new seed and runs all tests in a random order until the time is over. The first
-round with failures is the last one. For each failure it prints a command that reproduces the
-examples, and the exit status is 1.
+Each round has a new seed and runs all tests in a random order. Rounds are repeated until the time
+is over or a test fails. For each failure, a command that reproduces the examples is printed, and
+the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run rounds as the command line says; return the exit status."""
+    """Run the rounds that the command line requests; return the exit status."""
     options = _parser().parse_args(arguments)
     paths = options.paths or [ROOT / "tests"]
     missing = [path for path in paths if not path.exists()]
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _property_tests(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files that import Hypothesis; collecting all other files would take longer."""
+    """Yield the files that import Hypothesis, so that pytest need not collect all others."""
     for path in paths:
         for file in [path] if path.is_file() else path.rglob("test_*.py"):
             text = file.read_text(encoding="utf-8")

@@ -81,7 +81,7 @@ class Worker:
         )
         theirs.close()
         self._channel = ours.makefile("rw", encoding="utf-8")
-        ours.close()  # the file keeps it open
+        ours.close()  # the file object keeps the socket open
         self.answered = 0
         self._limit: float | None = None
 
@@ -110,7 +110,7 @@ class Worker:
         end_process(self._process)
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Return the answer to a request; None like `receive`."""
+        """Return the answer to a request; None in the same cases as `receive`."""
         self.answered += 1
         try:
             self._channel.write(json.dumps(request) + "\n")
@@ -137,7 +137,7 @@ class Worker:
         return ": ".join([ending(self._process.returncode), *self.output().splitlines()[-1:]])
 
     def end(self) -> None:
-        """End the process and whatever it has started."""
+        """End the process and all processes that it has started."""
         end_process(self._process)
 
 

@@ -53,7 +53,7 @@ _FLAGS = (
     *("-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
     *("-fno-discard-value-names", "-Wno-unused-parameter"),
 )
-#: Attributes that are kept.
+#: Attributes that are kept, because they control inlining.
 _KEPT = ("alwaysinline", "cold", "noinline")
 #: Attributes and linkage keywords that are removed; none of them changes the semantics.
 _DROPPED = re.compile(

@@ -43,7 +43,7 @@ def notebooks() -> list[Path]:
 def kernel() -> Iterator[KernelManager]:
     """Start a process that runs cells in an empty folder."""
     with TemporaryDirectory() as folder:
-        # Unix sockets, which need no TCP port.
+        # Use Unix sockets, which need no TCP port.
         address = str(Path(folder, "kernel"))
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=address)
         manager.start_kernel(cwd=folder, env={**os.environ, "TTOOLS_QUIET": "1", "COLUMNS": "100"})
@@ -66,7 +66,8 @@ def executed(path: Path, manager: KernelManager) -> Any:
     client.execute(cleanup_kc=False)
     notebook.cells.pop(0)
     cells = list(enumerate(_code(notebook), 1))
-    # All notebooks run in one process, which counts on. Only results have its numbers.
+    # All notebooks run in one process, whose cell counter continues from one notebook to the next.
+    # Only results contain its numbers.
     results = (
         (output.execution_count - number)
         for number, cell in cells
@@ -83,7 +84,7 @@ def executed(path: Path, manager: KernelManager) -> Any:
 
 
 def _tidy(output: Any, number: int, earlier: int) -> None:
-    """Remove the folder of cells from an output, and count cells from 1 in each notebook."""
+    """Remove the folder of cells from an output, and number the cells of each notebook from 1."""
     if "execution_count" in output:
         output.execution_count = number
     for data in (output, output.get("data", {})):
@@ -113,7 +114,7 @@ def _text(output: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    # Words are sorted, because rows of tables are sorted by times.
+    # Words are sorted, because the order of table rows depends on measured times.
     return " ".join(sorted(re.sub(r"[\s-]+", " ", _NUMBER.sub("N", text)).split()))
 
 

@@ -122,7 +122,7 @@ def _ttools(
 
 
 def _processes(mark: str) -> list[int]:
-    """Return the living processes whose environment contains a mark."""
+    """Return the running processes whose environment contains a mark."""
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -270,7 +270,7 @@ def _surroundings(folder: Path, random: Random, count: int, trials: Trials) -> N
 
 
 def _together(folder: Path, random: Random, count: int, trials: Trials) -> None:
-    """Run two processes that tune into one store and use one cache."""
+    """Run two processes that share a tuning store and a cache."""
     (folder / "script.py").write_text(SCRIPT)
     for number in range(count):
         trials.tried += 1

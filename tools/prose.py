@@ -2,9 +2,9 @@
 
 ruff checks that docstrings of functions begin with a verb (D401), and codespell checks spelling.
 This program checks what neither can: how docstrings of modules and classes and entries of `Args`
-begin, phrases that have a standard term, the width of documentation, and messages of several
-literals of which one with a placeholder is not an f-string. It skips files for which pyproject.toml
-exempts docstrings from D401.
+begin, phrases that have a standard term, the width of documentation, and messages made of several
+string literals, one of which has a placeholder but is not an f-string. It skips files for which
+pyproject.toml exempts docstrings from D401.
 
     python -m tools.prose           # all files
     python -m tools.prose FILE...   # these files
@@ -36,7 +36,7 @@ Definition: TypeAlias = "ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef"
 ROOT = Path(__file__).parents[1]
 WIDTH = 100
 
-#: Phrases that are not used, by regular expression, with what to write instead.
+#: Phrases to avoid, by regular expression, with the advice on what to write instead.
 PHRASES = {
     r"must not know|may know": "describe what the code does; import-linter enforces the layers",
     r"(?:is|are|was|be) told\b": "is reported, is described",
@@ -53,7 +53,7 @@ PHRASES = {
     r"\bwhat is (?:said|told|asked|wanted)\b": "name the thing",
 }
 _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
-#: Words with which the docstring of a module or class does not begin, because a clause follows.
+#: Words with which the docstring of a module or class must not begin, because they begin a clause.
 _CLAUSE = re.compile(r"(What|Whether|Which|Where|How|Of|As|Who|When|So)\b")
 _SECTION = re.compile(r"\s*(Args|Attributes):$")
 #: An expression in braces, as f-strings have them, and tokens between literals that Python joins.

@@ -150,7 +150,7 @@ def run(spec: Any, seed: int = 0) -> Row:
             `race_pair`.
         seed: Seed of the arguments.
     """
-    # Constexpr parameters may stand between the others, so arguments are passed by name.
+    # Constexpr parameters may be anywhere in the signature, so arguments are passed by name.
     names = [name for name in spec.kernel_fn.arg_names if name not in spec.constexprs]
     arguments = dict(zip(names, spec.make_args(seed), strict=False))
     pair = lines_of(spec.kernel_fn, spec.race_pair or ())

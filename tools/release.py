@@ -1,4 +1,4 @@
-"""Sets version and links of all members of the workspace, and builds the files of a release.
+"""Sets the version and links of all packages of the workspace, and builds a release.
 
     python -m tools.release version            # prints the version of triton-ttools
     python -m tools.release version 0.2.0      # sets the version, and pins between members

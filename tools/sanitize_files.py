@@ -25,7 +25,7 @@ from typing import Any
 from tools.harness import ROOT, end_process, ending, markdown
 from tools.libraries.outcomes import first_line
 
-#: Seconds between the request to end a script and the kill.
+#: Seconds between the request that a script ends and killing it.
 _GRACE_SECONDS = 5.0
 _OUR_LINES = ("note:", "warning:", "ttools:")
 
@@ -205,7 +205,7 @@ def failed(ran: Ran, verdicts: Sequence[Verdict]) -> bool:
 
 
 def listed(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> dict[str, bool]:
-    """Return for each script that third parties have listed whether the listed defect was found."""
+    """Map each script with a defect that third parties have listed to whether it was found."""
     found_by_file: dict[str, bool] = {}
     for ran in results:
         mine = [v for v in verdicts if v.listed and v.file == ran.file]

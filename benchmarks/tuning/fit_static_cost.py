@@ -27,7 +27,7 @@ from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs, numb
 
 #: Multiprocessors of the H100 and the H200 that the spaces were recorded on.
 PROCESSORS = DEVICES["h100"].multiprocessors
-#: Greatest slowdown relative to the best configuration; greater ones are capped.
+#: Maximum slowdown relative to the best configuration; larger ones are capped.
 MOST = 4.0
 #: Groups of similar kernels.
 FAMILIES: Sequence[Collection[str]] = (

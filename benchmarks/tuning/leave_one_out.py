@@ -1,4 +1,4 @@
-"""Measures how close the guided search comes to the best on kernels it was not fitted to.
+"""Measures how close the guided search comes to the optimum on kernels it was not fitted to.
 
     python benchmarks/tuning/leave_one_out.py benchmarks/spaces/*.json [--seeds 3] [--jobs 2]
         [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn] [--hint kernel|family|all|none]
@@ -10,9 +10,10 @@ results of the previous ones, as in a program that launches them one after anoth
 `--hint` selects the weights of the static cost: `kernel` fits them without the kernel, `family`
 without all similar kernels, `all` uses the tuner's own weights, and `none` uses no static cost.
 
-The first table has a row per kernel and a column per budget: the shares of runs whose best is
-within 2% and within 5% of the best of all, and the worst run. A budget is a number of trials or a
-level of effort. The second table has a row per budget: trials and regret of all runs.
+The first table has a row per kernel and a column per budget. A cell contains the shares of runs
+that find a configuration within 2% and within 5% of the optimum, and the gap of the worst run. A
+budget is a number of trials or a level of effort. The second table has a row per budget: trials and
+regret of all runs.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ttools.tuner.options import EFFORTS, TuneOptions
 from ttools.tuner.search.guided import Known, guided
 from ttools.tuner.store.experience import distance
 
-#: Shapes of a kernel that are tuned.
+#: Number of shapes of each kernel that are tuned.
 SHAPES = 3
-#: Gaps to the best configuration that count as near, and as acceptable.
+#: Gaps to the optimum that count as near, and as acceptable.
 NEAR, FAR = 0.02, 0.05
-#: Relative gap between the best configuration found and the best of all, by budget.
+#: Relative gap between the best configuration found and the optimum, by budget.
 Gaps = Mapping[str, float]
 #: Share of runs that the quantile in the second table covers.
 MOST = 0.95
@@ -81,12 +82,12 @@ def trials_of(budget: str, space: int) -> int:
 
 
 def tried_of(row: Recorded, budgets: Sequence[str]) -> Gaps:
-    """Return the number of configurations of a shape that each budget allows."""
+    """Return, for each budget, the number of configurations of a shape that it allows."""
     return {budget: trials_of(budget, len(row.space)) for budget in budgets}
 
 
 def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
-    """Return the gap after each budget, for a search that tried what the greatest budget allows."""
+    """Return the gap for each budget, from the costs that a search found, in order."""
     costs = [cost if cost is not None else float("inf") for cost in found.values()]
     size = len(row.space)
     return {budget: min(costs[: trials_of(budget, size)]) / row.best - 1 for budget in budgets}
@@ -129,7 +130,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budgets", default="16,24,32,48")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--in-turn", action="store_true", help="use results of earlier shapes")
+    parser.add_argument("--in-turn", action="store_true", help="use the results of earlier shapes")
     parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()

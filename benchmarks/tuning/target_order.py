@@ -35,7 +35,7 @@ from ttools.core.gpus.devices import Device, read_device
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work
 
-#: Names of the launches among the points that are of the same kind as each kernel.
+#: For each kernel, the names of launches among the points that are of the same kind.
 KIN: Mapping[str, Sequence[str]] = {
     "gelu": ("GELU tanh", "GELU erf"),
     "softmax": ("softmax", "log-sum-exp"),

@@ -107,7 +107,7 @@ def compare(
 
 
 def gap(row: Mapping[str, Any]) -> float:
-    """Return how much slower the tuner's winner is than the best, relative to the best."""
+    """Return the relative slowdown of the tuner's winner compared with the best configuration."""
     return float(row["medians"]["tuner"] / min(row["medians"].values()) - 1)
 
 

@@ -1,4 +1,4 @@
-"""A problem on which tuners are compared: kernel, space, shapes, and arguments for each shape."""
+"""A problem for the comparison of tuners: a kernel, its search space, shapes and arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TuningProblem:
         space: Values by parameter. Configurations are all combinations that `keeps` accepts.
         shapes: Sizes by name; each shape is one launch.
         inputs: Returns the arguments by name, and the grid, for a shape.
-        keeps: Returns whether a combination is one that a user would consider.
+        keeps: Returns whether a user would consider a combination; others are not in the space.
         small: A shape that the CPU can launch, to check the kernel.
     """
 

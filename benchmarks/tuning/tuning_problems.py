@@ -17,7 +17,7 @@ from tuning_kernels import (
 )
 from tuning_problem import TuningProblem, shapes
 
-#: Greatest number of elements per thread, so that they fit into its registers.
+#: Maximum number of elements per thread, so that they fit into its registers.
 _MOST_PER_THREAD = 128
 _STATES, _EXPERTS = 16, 64
 

@@ -60,7 +60,7 @@ class Recorded:
 
     @property
     def best(self) -> float:
-        """Return the least cost."""
+        """Return the lowest cost."""
         return min(cost for cost in self.costs.values() if cost is not None)
 
     def __str__(self) -> str:

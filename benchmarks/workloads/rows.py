@@ -290,7 +290,8 @@ _TUTORIALS: tuple[Workload, ...] = (
         inputs=_matrix(2048, 1000),
         torch_call=_torch_scan,
         triton_call=_by_rows("scan_kernel"),
-        # TRITON_INTERPRET=1 calls the combine function for every element: over a minute in all.
+        # TRITON_INTERPRET=1 calls the combine function for every element, which takes over a
+        # minute.
         parts={"upstream": Part(inputs=_matrix(64, 1000), factor=32)},
     ),
     Workload(

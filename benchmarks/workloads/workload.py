@@ -35,7 +35,7 @@ class Workload:
         torch_call: Returns the call that uses torch's native operations.
         triton_call: Returns the call that launches Triton kernels.
         inputs: Returns the inputs.
-        tolerance: Greatest error, relative to the largest value of a result.
+        tolerance: Maximum error, relative to the largest value of a result.
         wrong: Sides that give a wrong result, with the reason why they are skipped.
         parts: Parts of the workload for sides that are too slow to run all of it. The whole
             workload has `factor` times as many programs of the same cost.
@@ -60,7 +60,7 @@ class Workload:
         return self.parts[side].inputs() if side in self.parts else self.inputs()
 
     def factor(self, side: str) -> int:
-        """Return the ratio of programs of the whole workload to those that the side runs."""
+        """Return the ratio of the programs of the whole workload to those that the side runs."""
         return self.parts[side].factor if side in self.parts else 1
 
     def expected(self, inputs: Tensors) -> Tensors:

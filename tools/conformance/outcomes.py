@@ -1,9 +1,9 @@
 """The outcome of one case, and the classification of failures.
 
 A failed case is wrong, unsupported by the engine, or excluded. The rules of exclusion are a table.
-A rule matches an exception and its traceback if the case requires something that no CPU has, or
-that the installed Triton lacks. A failure that matches no rule is wrong. This module runs in the
-workers.
+A rule matches an exception and its traceback if the case requires something that no CPU has or that
+the installed Triton lacks; such a case is excluded. A failure that matches no rule is wrong. This
+module runs in the workers.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _NO_GPU = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|n
 
 
 def _calls_cuda(error: BaseException) -> str | None:
-    """Match a call of torch.cuda by the test itself, not by the engine."""
-    if _NO_GPU.search(str(error)):  # also in the output of a script that the test ran
+    """Match an error in a call of torch.cuda by the test itself, not by the engine."""
+    if _NO_GPU.search(str(error)):  # the message may be the output of a script that the test ran
         return CALLS_CUDA
     caller = ""
     torch_cuda = tuple(f"{folder}/cuda/" for folder in package_folders("torch"))
@@ -90,7 +90,7 @@ def _calls_cuda(error: BaseException) -> str | None:
 
 
 def _reads_gpu_code(error: BaseException) -> str | None:
-    """Match the lookup of a compilation stage that only a GPU backend has."""
+    """Match an error in the lookup of a compilation stage that only GPU backends have."""
     stage = re.search(r"Unknown key: '(\w+)'", str(error)) if isinstance(error, KeyError) else None
     return f"reads the `{stage[1]}` of the kernel, which is GPU code" if stage else None
 
@@ -116,7 +116,7 @@ _OTHER_TRITON = (
 
 
 def _lacks_api(error: BaseException) -> str | None:
-    """Match an API that the installed Triton does not have."""
+    """Match an error about an API that the installed Triton does not have."""
     for pattern, text in _OTHER_TRITON:
         match = re.search(pattern, str(error))
         if match:
@@ -125,7 +125,7 @@ def _lacks_api(error: BaseException) -> str | None:
 
 
 def _lacks_module(error: BaseException) -> str | None:
-    """Match a missing Python module, except for dependencies of ttools."""
+    """Match an error about a missing Python module, except for dependencies of ttools."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if not name or name.split(".")[0] in ("ttools", "llvmlite", "numpy", "torch", "triton"):
         return None

@@ -22,12 +22,14 @@ from tools.harness import requests
 
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
 MARK = "interpreter"
-# Compute capability for conditions of marks, which are evaluated while modules are imported. It is
-# the one for which upstream skips no kernels. Tests that ask at run time get the real answer.
+# The compute capability that conditions of marks see, which are evaluated while modules are
+# imported. Upstream skips no kernels for this one. Tests that query it at run time get the real
+# one.
 CAPABILITY = (10, 0)
 
-# Skips for GPUs, or for the CPU backend of a fork, that are less capable than Triton's interpreter.
-# The engine has no such limits, so these skips are ignored and the test goes on.
+# Reasons with which tests skip themselves on GPUs, or on the CPU backend of a fork, that are less
+# capable than Triton's interpreter. The engine has no such limits, so these skips are ignored and
+# the test continues.
 LIFTED_SKIPS = re.compile(r" on CPU$|^small dots are supported only on|insufficient shared memory")
 
 
@@ -42,7 +44,7 @@ class CaseRunner:
         self._capability: Any = None
 
     def pytest_collection(self) -> None:
-        """Replace the compute capability, for conditions of marks in the imported modules."""
+        """Replace the compute capability while modules are imported, for conditions of marks."""
         import torch
 
         self._capability = torch.cuda.get_device_capability
@@ -57,7 +59,7 @@ class CaseRunner:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Replace the text of a failed import by its reason, if a rule matches."""
+        """Replace the error of a failed import by the reason of the rule that matches, if any."""
         report = yield
         error = getattr(report, "call", None)
         if report.failed and error is not None and error.excinfo is not None:
@@ -131,7 +133,7 @@ def answer_for_newer_devices() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the hooks of the worker, and lift skips for other CPU backends."""
+    """Register the hooks of the worker, and disable skips that are for other CPU backends."""
     answer_for_newer_devices()
     skip = pytest.skip
 
@@ -144,5 +146,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get(ENGINE_VARIABLE) == "eager":
         from ttools.interpreter import interpret
 
-        interpret(engine="eager").__enter__()  # for as long as the worker lives
+        interpret(engine="eager").__enter__()  # never exited: it applies until the worker ends
     config.pluginmanager.register(CaseRunner(), "conformance-worker")

@@ -139,7 +139,7 @@ def _function_table(report: Report) -> Table:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return the whole run as plain data, every case included."""
+    """Return the whole run as plain data, including every case."""
     return {
         "settings": dict(report.settings),
         "seconds": round(report.seconds, 1),

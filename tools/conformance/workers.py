@@ -17,7 +17,7 @@ from tools.conformance.outcomes import Case, Outcome
 from tools.conformance.plugin import ENGINE_VARIABLE
 from tools.harness import ROOT, Worker
 
-# Not "cpu": forks with their own CPU backend compare with that name and then test less.
+# The name is not "cpu", because forks with their own CPU backend run fewer tests for that name.
 DEVICE = "cpu:0"
 COLLECTION_SECONDS = 300.0
 # A worker is replaced after this many cases, because it never unloads native code.
@@ -65,7 +65,7 @@ class WorkerOptions:
         return [*python, "--device", DEVICE, *map(str, self.files)]
 
     def environment(self) -> dict[str, str]:
-        """Return the worker's environment: own caches, and no variables that change results."""
+        """Return the worker's environment, with own caches and no variables that change results."""
         kept = {
             name: value
             for name, value in os.environ.items()

@@ -5,8 +5,8 @@
     python -m tools.fuzz --gpu --seconds 280 --processes 12
     python -m tools.fuzz --mutate liger --seconds 280   # mutants of a package's kernels
 
-The exit status is 1 if a kernel fails. With `--gpu`, a kernel for which only the GPU or only NumPy
-differs from the other two results does not count.
+The exit status is 1 if a kernel fails. With `--gpu`, a kernel does not count as failed if only the
+GPU or only NumPy differs from the other two results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PACKAGES = Path(__file__).parent / "packages"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a campaign as the command line says."""
+    """Run the campaign that the command line requests."""
     options = _parser().parse_args(arguments)
     work = _work(options)
     if options.print and work.script:

@@ -22,8 +22,8 @@ class Campaign:
         seconds: CPU time in seconds.
         launches: Number of launches by variant.
         failures: All failures except rejections.
-        first: Least seed.
-        last: Greatest seed.
+        first: Smallest seed.
+        last: Largest seed.
     """
 
     command: str
@@ -51,7 +51,7 @@ class Campaign:
 
     @property
     def failed(self) -> bool:
-        """True if a kernel failed; a difference of only the GPU or only NumPy is not a failure."""
+        """True if a kernel failed; it did not if only the GPU or only NumPy differs."""
         return any(f.kind not in ("gpu only", "oracle only") for f in self.failures)
 
     def causes(self, most: int) -> list[Failure]:

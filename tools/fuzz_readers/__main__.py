@@ -23,7 +23,7 @@ class Tally:
 
     Attributes:
         outcomes: Number of inputs by outcome.
-        defects: Number of the input, outcome, and text that shows the defect.
+        defects: For each defect, the number of the input, the outcome, and a text that shows it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The readers: the valid inputs of each, the ways to damage them, and the function under test.
+"""Tested readers: valid inputs of each, functions that damage them, and the function under test.
 
 A reader receives a file, which may contain the text of an option or of a variable. It returns an
 exit status or raises an exception.
@@ -22,13 +22,14 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
 Damage = Callable[[bytes, Random], bytes]
-#: `damage` changes bytes, words and values; `structure` rearranges well-formed inputs.
+#: The mutators: `damage` changes bytes, words and values; `structure` rearranges well-formed
+#: inputs.
 Mutator = Literal["damage", "structure"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A function that reads input of users.
+    """A function that reads users' input, with valid inputs and ways to damage them.
 
     Attributes:
         name: Name of the reader.
@@ -49,7 +50,7 @@ class Reader:
     def inputs(
         self, valid: Sequence[bytes], number: int, seed: int, mutator: Mutator = "damage"
     ) -> bytes:
-        """Return the input of a number; equal for equal numbers, seeds and mutators."""
+        """Return one input, which depends only on its number, the seed and the mutator."""
         random = Random(f"{self.name} {seed} {number}")
         damage = self.damage if mutator == "damage" else (self.restructure,)
         return random.choice(damage)(random.choice(valid), random)
@@ -170,7 +171,7 @@ def _rules(path: Path, number: int) -> None:
 
     for rules in read_rules(path).values():
         facts = {"n": 4096, "dtypes[0]": "float32", "device": "cpu", "multiprocessors": 4}
-        # A rule may use a fact that the launch does not have.
+        # A rule may depend on a property that the launch does not have.
         with suppress(KeyError):
             rules.choose(facts)
 

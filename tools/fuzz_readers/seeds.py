@@ -129,7 +129,7 @@ _PROBLEM = Problem(
 
 
 def _written(write: Callable[[Path], object]) -> bytes:
-    """Return the contents of a file that a writer writes."""
+    """Return the contents of the file that a function writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "seed")
         write(path)
@@ -277,7 +277,7 @@ def tuning() -> bytes:
 
 
 def hatchet() -> bytes:
-    """Return a tree, like those that Proton writes."""
+    """Return a tree of a profile, as Proton writes it."""
     leaf = {
         "frame": {"name": "scale", "type": "function"},
         "metrics": {
@@ -298,7 +298,7 @@ def hatchet() -> bytes:
 
 
 def chrome() -> bytes:
-    """Return a Chrome trace, like those that Proton writes."""
+    """Return a Chrome trace, as Proton writes it."""
     events = [
         {
             "name": "scale",

@@ -106,7 +106,7 @@ def _place(groups: list[Group], random: Random) -> Place:
 def _exchange(groups: list[Group], random: Random) -> None:
     (one, n), (other, m) = _place(groups, random), _place(groups, random)
     first, second = one.parts[n], other.parts[m]
-    if isinstance(first, bytes) and isinstance(second, bytes):  # groups may contain each other
+    if isinstance(first, bytes) and isinstance(second, bytes):  # a group may contain the other
         one.parts[n], other.parts[m] = second, first
     else:
         one.parts[n] = _copy(second)
@@ -199,7 +199,7 @@ _CHANGES: tuple[Callable[[list[Group], Random], None], ...] = (
 
 
 def restructured_archive(data: bytes, random: Random) -> bytes:
-    """Return a record one of whose parts has another structure."""
+    """Return a record in which one part has a different structure."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     parts = {name: archive.read(name) for name in archive.namelist()}
     texts = [name for name in sorted(parts) if b"\0" not in parts[name]]
@@ -213,7 +213,7 @@ def restructured_archive(data: bytes, random: Random) -> bytes:
 
 
 def restructured_store(data: bytes, random: Random) -> bytes:
-    """Return a tuning store one of whose cells has another structure."""
+    """Return a tuning store in which one cell has a different structure."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "store")
         path.write_bytes(data)
@@ -232,7 +232,7 @@ def restructured_store(data: bytes, random: Random) -> bytes:
 
 
 def restructured_pack(data: bytes, random: Random) -> bytes:
-    """Return a document in MessagePack, given as JSON, with another structure."""
+    """Convert a JSON document to MessagePack with a different structure."""
     for _ in range(20):
         try:
             return documents.pack(json.loads(restructured(data, random)))

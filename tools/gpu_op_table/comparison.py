@@ -51,14 +51,14 @@ def _ordered(bits: Array, dtype: torch.dtype) -> Array:
     top = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     if dtype.is_floating_point:
         negative = (bits & top) != 0
-        # Both zeros become `top`.
+        # Zeros of both signs become `top`.
         ordered: Array = np.where(negative, top - (bits ^ top), bits | top)
         return ordered
     return bits ^ top if dtype.is_signed else bits
 
 
 def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Distance:
-    """Compare the engine's result with the reference's; both are on the host."""
+    """Compare the engine's result with that of the reference; both tensors are on the host."""
     dtype = actual.dtype
     if dtype is torch.bool:
         actual, expected, dtype = actual.byte(), expected.byte(), torch.uint8
@@ -77,7 +77,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
     covered = finite & (gap <= bound.absolute) & (bound.absolute > 0)
     covered |= finite & (gap == 0) & bound.zeros
     within |= covered
-    # The worst element is one outside the bound, if there is one.
+    # If an element exceeds the bound, the worst element is one of these.
     blame = np.where(same, -1.0, ulps) + np.where(within, 0.0, 1e30)
     return Distance(
         elements=len(bits),
@@ -90,9 +90,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
 
 
 def combined(parts: list[Distance]) -> Distance:
-    """Return the summed counts and the largest errors of several results, without a worst
-    element.
-    """
+    """Return the summed counts and the largest errors of several results; `worst` is None."""
     return Distance(
         elements=sum(p.elements for p in parts),
         different=sum(p.different for p in parts),

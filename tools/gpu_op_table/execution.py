@@ -126,7 +126,7 @@ def _compare(group: Group, reference: Reference, folder: Path) -> list[Outcome]:
     return list(_outcomes_of(group, inputs, actual, expected))
 
 
-#: The only programs that run on a slow engine; output elements of all other programs are unchanged.
+#: On a slow engine, only these programs run, and the outputs of all other programs stay unchanged.
 _SAMPLE = "0,last,random:6"
 
 

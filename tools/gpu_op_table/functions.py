@@ -11,7 +11,7 @@ EX2 = "exp is ex2.approx(x·log2 e): the product's rounding grows with |x|"
 EX2_APPROX = "exp2 is ex2.approx.f32, within 2 ulp; denormal results are flushed"
 LIBDEVICE_1 = "libdevice, within 1 ulp"
 LIBDEVICE_2 = "libdevice, within 2 ulp"
-DENORMAL = 1.2e-38  # just above the smallest normal f32: greatest effect of flushing denormals
+DENORMAL = 1.2e-38  # just above the smallest normal f32, so that flushing matters most
 
 _F32 = (
     Operation("exp(x), |x| ≤ 1", "tl.exp(x)", Bound(4, why=EX2), (-1.0, 1.0)),

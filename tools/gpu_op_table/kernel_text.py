@@ -11,7 +11,8 @@ from typing import Any
 
 from tools.gpu_op_table.rows import Group
 
-#: Lanes of a program; equal to the threads, so that a GPU executes each operation once per thread.
+#: Number of lanes of a program. It equals the number of threads, so that a GPU executes each
+#: operation once per thread.
 BLOCK = 128
 
 _PREAMBLE = """\
@@ -82,7 +83,8 @@ def load(group: Group, folder: Path) -> Any:
     text = source(group)
     name = "rows_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = folder / f"{name}.py"
-    # Replacing is atomic; other processes load the same rows from the same folder.
+    # The file is replaced atomically, because other processes load the same rows from the same
+    # folder.
     written = folder / f"{name}.{os.getpid()}"
     written.write_text(text, encoding="utf-8")
     written.replace(path)

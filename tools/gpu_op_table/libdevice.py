@@ -206,7 +206,7 @@ def _denormal_operand(sample: Sample | tuple[Sample, ...]) -> str:
     return "denormals"
 
 
-#: Functions for which a GPU neither flushes denormals nor computes with them correctly.
+#: Functions for which a GPU does not flush denormals, but computes a wrong result for them.
 _DENORMAL_DEVIATIONS = {
     ("pow", "x denormal"): "the GPU's logarithm of a denormal is off by up to 1",
 }

@@ -119,7 +119,7 @@ class Row:
         outputs: Results that are compared.
         body: Statements with placeholders: `{0}`, `{1}` for the names of the outputs, and
             `{0}_ptr` for their pointers.
-        bound: Greatest difference of the results.
+        bound: Maximum difference of the results.
         programs: Number of programs for a row of tiles; rows of lanes run as many as they need.
         alone: If True, the row has its own kernel, because other operations affect the result.
         deviation: Reason why the row is known to exceed its bound, which then is not a failure.
@@ -169,7 +169,7 @@ class Operation:
     Attributes:
         name: Name in the table.
         expression: Expression of `x`, `y` and `z`.
-        bound: Greatest difference of the results.
+        bound: Maximum difference of the results.
         sample: Sample of all operands, or one sample for each.
         result: Type of the result; empty for the type of the first operand.
         alone: Same as `Row.alone`.

@@ -44,7 +44,7 @@ def lane_count(inputs: tuple[Input, ...]) -> int:
 
 
 def specials(dtype: str) -> torch.Tensor:
-    """Return values at which operations change their behaviour."""
+    """Return special values, at which operations change their behaviour."""
     kind = DTYPES[dtype]
     if kind is torch.bool:
         return torch.tensor([False, True])
@@ -107,7 +107,7 @@ def _values(operand: Input, size: int, generator: torch.Generator) -> torch.Tens
 
 
 def _meet(values: torch.Tensor, operand: Input, position: int, count: int) -> None:
-    """Combine every special value of one operand with every special value of the next."""
+    """Combine each special value of an operand with each special value of the next one."""
     special = specials(operand.dtype)
     n = len(special)
     pairs = list(itertools.islice(itertools.product(range(n), repeat=min(count, 2)), len(values)))
@@ -118,7 +118,7 @@ def _meet(values: torch.Tensor, operand: Input, position: int, count: int) -> No
 
 
 def _restrict(values: torch.Tensor, sample: Sample) -> torch.Tensor:
-    """Replace values that are not in a sample."""
+    """Replace the values that do not belong to a sample."""
     kind = values.dtype
     if sample == "normal":
         tiny = values.double().abs() < torch.finfo(kind).smallest_normal

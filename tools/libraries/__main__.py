@@ -75,7 +75,7 @@ def add_suite(command: argparse.ArgumentParser, suite: Suite) -> argparse.Argume
 
 
 def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
-    """Add the options of a checkout: which files and cases run; the suite gives the defaults."""
+    """Add the options that select files and cases of a checkout; the suite defines the defaults."""
     has = suite.selection
     add = command.add_argument
     add("--checkout", type=Path, required=True, metavar="FOLDER")
@@ -97,7 +97,7 @@ def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
         help="checks of the pytest plugin, for example default; off: plain pytest",
     )
     add("--timeout", type=float, default=60.0, help="seconds for a case")
-    add("--silence", type=float, default=600.0, help="seconds without an outcome until a kill")
+    add("--silence", type=float, default=600.0, help="seconds without an outcome before a kill")
 
 
 def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]:
@@ -197,7 +197,7 @@ def prove_sizes(options: argparse.Namespace) -> int:
     for script in sizes.run(options.library, sizes.SizesOptions(**values)):
         done.append(script)
         print("\n".join(sizes.show(script)), flush=True)
-        if options.json:  # is updated after every script
+        if options.json:  # the file is updated after every script
             options.json.write_text(json.dumps(done, indent=1) + "\n")
     print("\n" + sizes.table({options.library: done}))
     print("\n" + sizes.reasons(done))
@@ -220,7 +220,7 @@ def compare_runs(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run a library."""
+    """Run the selected library or command."""
     options = parse_arguments()
     if options.command == "sizes":
         return prove_sizes(options)

@@ -24,7 +24,7 @@ class AbsentModule(types.ModuleType):
 
 
 class _AbsentClass(type):
-    """The metaclass of replaced names: their attributes are replaced, too."""
+    """The metaclass of the classes that replace names; their attributes are replaced, too."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -62,5 +62,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(packages: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
-    """Make packages importable that are not installed, with the given functions."""
+    """Make packages that are not installed importable, with the given functions."""
     sys.meta_path.insert(0, _Finder(packages))

@@ -28,11 +28,12 @@ KINDS = frozenset(
     ("int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob", "race", "overlapping_store")
 )
 _CHECKS = "memcheck,racecheck,overflow"
-#: Greatest number of elements and programs of executed launches: for most, and for one in eight.
-#: Defects at the ends of blocks show at small sizes, too, which take a tenth of the time.
+#: Maximum number of elements and of programs of an executed launch: first for most launches, then
+#: for one in eight. Most are small, because defects at the ends of blocks also occur at small
+#: sizes, which take a tenth of the time.
 _TINY, _SMALL = (1 << 11, 1 << 6), (1 << 14, 1 << 10)
 _SMALL_EVERY = 8
-#: One launch in this many is large. It takes a hundred times as long as an executed one.
+#: One of this number of launches is large, and takes a hundred times as long as an executed one.
 _LARGE_EVERY = 64
 #: Number of launches after which findings are examined.
 _TOGETHER = 64
@@ -54,13 +55,13 @@ class Attacked:
 
 
 class Attack:
-    """An attack on a proof about a launch.
+    """Tries to refute a proof about a launch by launches at random sizes.
 
     Args:
         template: The launch for all sizes.
         promised: Assumptions of the proof about the contents of integer tensors.
         seed: Seed of sizes and contents.
-        low: The least size.
+        low: The smallest size to try.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Attack:
         self.done = Attacked()
 
     def run(self, launches: int, seconds: float) -> Attacked:
-        """Attack until a launch refutes the proof, or until the limits are reached."""
+        """Make launches until one refutes the proof, or until the limits are reached."""
         ends = time.monotonic() + seconds
         done = self.done
         while done.made + done.computed < launches and not done.refuted:
@@ -123,7 +124,7 @@ class Attack:
         kinds_found = self._found(drawn, ends)
         if not kinds_found:
             return
-        for sizes in drawn:  # finds the launch that caused the findings
+        for sizes in drawn:  # repeat the launches one by one to find the one with the findings
             kinds = self._found([sizes], math.inf)
             self.done.made -= 1
             if kinds:

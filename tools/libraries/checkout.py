@@ -1,7 +1,7 @@
 """Runs test files of a library's checkout by `ttools interpret -m pytest`, or under checks.
 
-All files run in one process, whose imports cost more than most cases. If a case terminates the
-process, only this case is lost: another process runs the rest.
+All files run in one process, because importing the library takes longer than most cases. If a case
+terminates the process, only this case is lost: another process runs the rest.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator.
+    """An operator of FlagGems to test, with its inputs.
 
     Attributes:
         name: Name of the function in `flag_gems.ops`.
@@ -104,7 +104,7 @@ def _targets(dtype: torch.dtype, device: str) -> Arguments:
 
 
 def _distinct(dtype: torch.dtype, device: str) -> Arguments:
-    """Return rows without ties, exact in bfloat16."""
+    """Return rows of distinct numbers that are exact in bfloat16."""
     return (torch.rand(17, 70, device=device).argsort(-1).to(dtype),)
 
 
@@ -168,7 +168,8 @@ OPERATORS = (
     Operator("prod_dim", "prod.dim_int", _then(1), types=_FLOAT),
     Operator("amax", "amax", _then([1])),
     Operator("argmax", "argmax", _then(1)),
-    # FlagGems 5.0.2 has no masks here: it needs multiples of 4 rows, and a power of two of columns.
+    # FlagGems 5.0.2 has no masks here, so the number of rows must be a multiple of 4, and that of
+    # columns a power of two.
     Operator("argmin", "argmin", _then(1, shape=(16, 64))),
     Operator("var_mean", "var_mean.correction", _then([1])),
     Operator("vector_norm", "linalg_vector_norm", _then(2, [1])),

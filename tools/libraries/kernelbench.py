@@ -23,7 +23,7 @@ class Problem:
     Attributes:
         arguments: Expressions of tensors by name, from the sizes and the generator `g`.
         right: Expression of the correct result.
-        sizes: Least and greatest value of each size by name.
+        sizes: Smallest and largest value of each size, by name.
         made_with: Arguments of the model's constructor, as in the problem.
     """
 
@@ -160,7 +160,7 @@ def candidate_file(problem: Problem, kernel: str) -> str:
 
 
 def best(folder: Path) -> Path | None:
-    """Return the fastest attempt that the evaluation calls correct; None if there is none."""
+    """Return the fastest attempt that was evaluated as correct; None if there is none."""
     kernels = sorted((folder / "code").glob("kernel_*.py"))
     scored = []
     for kernel, file in zip(kernels, sorted(folder.glob("evaluation/eval_*.json")), strict=False):

@@ -15,7 +15,7 @@ from _pytest.assertion import rewrite
 
 
 def reduce_parameters(parameters: dict[str, Any], limits: Mapping[str, int]) -> None:
-    """Limit parameters in place; in lists such as offsets, entries below the limit stay."""
+    """Limit parameters in place; in lists such as offsets, only entries above the limit change."""
     for name, limit in limits.items():
         value = parameters.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -36,7 +36,7 @@ def reduce_modules(limits: Mapping[str, int]) -> None:
     def not_cached(*args: Any, **kwargs: Any) -> None:
         return None
 
-    # pytest must neither load modules that were compiled before, nor cache reduced ones.
+    # pytest must neither load cached modules, nor cache reduced ones.
     vars(rewrite).update(rewrite_asserts=reduced, _read_pyc=not_cached, _write_pyc=not_cached)
 
 
@@ -81,7 +81,7 @@ class _Reduction(ast.NodeVisitor):
                 self._assign(element, constant)
 
     def _limit(self, name: str | None, value: ast.expr) -> None:
-        """Limit constants, also in lists and calls; other expressions stay unchanged."""
+        """Limit constants, including those in lists and calls; other expressions stay unchanged."""
         limit = self._limits.get(name or "")
         if limit is None:
             return

@@ -27,7 +27,8 @@ from tools.libraries.suites import SUITES, Suite
 FOLDERS = {"tritonbench": "data/TritonBench_G_v1"}
 #: Libraries whose scripts are the test files of one or more suites.
 TESTS = {"liger": ("liger", "liger-new"), "fla": ("fla",)}
-#: `single size`: the launch has no size that can vary, so the proof covers this launch only.
+#: Verdicts on launches. `single size`: no size of the launch can vary, so the proof covers this
+#: launch only.
 VERDICTS = ("proved", "assumed", "single size", "fails", "not proved")
 _FORMS = {
     r"is not shown to be one of": "an element is not shown to be in its tensor",
@@ -53,7 +54,7 @@ class SizesOptions:
         seconds: Time limit for the proof of a launch.
         patience: Seconds for a script and its proofs, after which the process is killed.
         memory: Bytes that the tensors of a launch may take, which limits the sizes.
-            attacks: Number of launches at random sizes that try to refute each proof.
+        attacks: Number of launches at random sizes that try to refute each proof.
         attack_seconds: Time limit in seconds for the attempts to refute a proof.
     """
 

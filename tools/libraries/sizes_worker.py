@@ -76,7 +76,7 @@ class Checked:
         found: Result of the proof.
         promised: Assumptions of the proof about the contents of integer tensors.
         verdict: Verdict in the table.
-        low: The least size that the proof covers.
+        low: The smallest size that the proof covers.
     """
 
     template: Template
@@ -113,7 +113,7 @@ def check(template: Template, seconds: float) -> Checked:
 
 
 def are_apart_only(found: Result) -> bool:
-    """Return whether a proof lacks only that programs or lanes access different elements."""
+    """Return whether everything is proved except that programs or lanes use different elements."""
     meets = ("two programs", "the lanes")
     return all(d.event.kind in ("race", "overlapping_store") for d in found.defects) and all(
         reason.reason.split(": ")[-1].startswith(meets) or "data" in reason.reason

@@ -42,7 +42,7 @@ class Suite:
     imports: tuple[str, ...] = ()
 
     def paths(self, checkout: Path, only: Sequence[str]) -> list[tuple[str, Path]]:
-        """Return the path of each test file by name; of `files` if no names are given."""
+        """Return the path of each named test file, or of all `files` if no names are given."""
         return [(name, checkout / self.folder / f"{name}.py") for name in only or self.files]
 
 

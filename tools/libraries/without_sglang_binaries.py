@@ -17,14 +17,14 @@ from tools.libraries import absent, experts
 def _align_block_size(
     topk_ids: torch.Tensor, number: int, block_size: int, *written: Any, **options: Any
 ) -> None:
-    """Call `experts.align_block_size`; in SGLang the id -1, an expert elsewhere, counts as one."""
+    """Call `experts.align_block_size`; in SGLang, the id -1 (on another device) is an expert."""
     sorted_ids, expert_ids, tokens_post_pad = written[:3]
     experts.align_block_size(
         topk_ids, number, block_size, sorted_ids, expert_ids, tokens_post_pad, first=-1
     )
 
 
-importlib.import_module("transformers")  # must not find the replacement of torchvision
+importlib.import_module("transformers")  # before torchvision is replaced
 absent.install(
     {
         "sgl_kernel": {

@@ -70,7 +70,7 @@ def main() -> None:
         raise SystemExit(EXIT_TOOL_FAILURE)
     atexit.register(_hasten_end)  # registered first, so called last
     try:
-        gc.disable()  # imports create no garbage
+        gc.disable()  # imports create no garbage, so collections would only cost time
         from ttools.cli.app import main as run
 
         gc.enable()

@@ -151,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: Always, with the exit status.
     """
-    # Not `app()`: that would replace sys.excepthook, which belongs to the user's script.
+    # `app()` is not called, because it would replace sys.excepthook, which belongs to the user's
+    # script.
     command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
     console.replace_closed_streams()
@@ -178,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         console.drop_output(sys.stdout)
         _show(refusal)
-        # A regular exit of Python would need more of the exhausted resource.
+        # Python's regular exit would need more of the exhausted resource.
         leave_at_once(exit_codes.of_error(refusal))
     except SystemExit as leaving:
         if isinstance(leaving.code, int):

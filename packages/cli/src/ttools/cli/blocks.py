@@ -1,7 +1,7 @@
-"""Text reports as blocks: a title with facts below it, and tables of what differs between rows.
+"""Formats text reports as blocks: a title with facts below it, and tables without constant columns.
 
-Reports are readable at 80 columns and in pipes: there are no boxes, and constant columns are
-printed once.
+Reports are readable at 80 columns and in pipes: there are no boxes, and the value of a constant
+column is printed once below the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes on kernels that child processes launch, since reports cover one process."""
+"""Notes on kernels that child processes launch, because a report covers only one process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
 
     Args:
         launched_here: True if this process launched kernels, too.
-        report: The report that does not contain them.
+        report: Name of the report, which does not contain these kernels.
     """
     if kernels:
         here = "" if launched_here else "no Triton kernel was launched in this process; "
@@ -22,7 +22,7 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
 
 
 def child_launches_text(kernels: Sequence[str]) -> str:
-    """Return a sentence part that names the kernels."""
+    """Return a clause that names the kernels."""
     names = ", ".join(f"`{name}`" for name in kernels[:_MOST])
     more = f" and {len(kernels) - _MOST} more" if len(kernels) > _MOST else ""
     return f"child processes of the program launched {names}{more}"

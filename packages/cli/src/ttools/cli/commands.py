@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ttools.core.errors import UsageError, did_you_mean
 
-#: Texts of pydantic, which typer uses to parse values, and their replacements.
+#: Replacements for error messages of pydantic, with which typer parses values.
 _REWORDED = (
     (re.compile(r"^Value error, "), ""),
     (re.compile(r"^Input should be a valid integer.*"), "must be an integer"),
@@ -32,7 +32,7 @@ _NO_CHOICE = re.compile(r"^'(?P<value>.*)' is not one of (?P<choices>'.*')\.?$")
 
 
 def second_words(commands: Mapping[str, Any], first: str) -> dict[str, Any]:
-    """Return the two-word commands that start with `first`, by their second word."""
+    """Return the two-word commands that start with the word `first`, by their second word."""
     head = f"{first} "
     return {
         name.removeprefix(head): command
@@ -68,7 +68,7 @@ def _errors_as_sentences() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # typer has a copy of click's exceptions from version 0.20 on, so classes differ.
+        # From version 0.20 on, typer has its own copy of click's exceptions, so the classes differ.
         if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
             raise
         raise UsageError(_sentence(error)) from None
@@ -83,7 +83,7 @@ class Group(TyperGroup):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Resolve two words to a command if one exists; it has priority over a script.
+        """Resolve two words to a command, if there is one, even if a script has the second name.
 
         Raises:
             UsageError: The second word is mistyped.
@@ -108,7 +108,7 @@ class Group(TyperGroup):
             )
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
-        """Complete first words; second words are completed after them."""
+        """Complete the first words of commands."""
         return [item for item in super().shell_complete(ctx, incomplete) if " " not in item.value]
 
 
@@ -121,7 +121,7 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
-        """Complete current names of options."""
+        """Complete names of options, except former names."""
         with _without_former_names(self):
             return super().shell_complete(ctx, incomplete)
 
@@ -140,7 +140,7 @@ class Command(TyperCommand):
 
 
 def _sentence(error: Any) -> str:
-    """Return the message of an error of typer, with a suggestion."""
+    """Return the message of an error of typer as a sentence with a suggestion."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ttools"
     if name := getattr(error, "option_name", ""):

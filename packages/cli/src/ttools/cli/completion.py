@@ -1,4 +1,4 @@
-"""Shell completion: names of checks, GPUs and architectures, second words and files."""
+"""Shell completion of checks, GPUs, architectures, kernels, second words of commands, and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_FILES = 50
 
 
 def checks(incomplete: str) -> list[str]:
-    """Complete names of checks; in a list separated by commas, the last one."""
+    """Complete the name of a check; in a list separated by commas, complete the last name."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     head, comma, last = incomplete.rpartition(",")
@@ -36,7 +36,7 @@ def cuda_gpus(incomplete: str) -> list[str]:
 
 
 def kernels(incomplete: str) -> list[str]:
-    """Complete names of kernels in the scripts of the command line, else in those of the folder."""
+    """Complete names of kernels in the scripts on the command line, else in the current folder."""
     from ttools.cli.kernel_file import kernels_in
 
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")

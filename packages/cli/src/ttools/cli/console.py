@@ -46,7 +46,7 @@ _FINDING_STYLES = {
 }
 
 
-#: The stream for reports while standard output is reserved for one; else None.
+#: The stream for the report while standard output is reserved for it, else None.
 _report: TextIO | None = None
 _kept = ExitStack()
 #: Formats that may be mixed with output of the script.
@@ -96,7 +96,7 @@ _verbosity: Verbosity = "normal"
 
 
 def set_verbosity(verbosity: Verbosity) -> None:
-    """Set what `say` and `show_error` write from now on."""
+    """Set the level of detail that `say` and `show_error` use from now on."""
     global _verbosity
     _verbosity = verbosity
 
@@ -107,7 +107,7 @@ def verbosity() -> Verbosity:
 
 
 def say(kind: str, message: str) -> None:
-    """Write `kind: message` to standard error, in one line unless the message has several.
+    """Write `kind: message` to standard error, without wrapping lines of the message.
 
     With `--quiet`, notes are left out.
     """
@@ -239,7 +239,7 @@ def _open_nowhere() -> TextIO:
 
 
 def drop_output(stream: TextIO | None) -> None:
-    """Discard the current and future content of a stream whose file accepts no more data.
+    """Discard everything written to a stream, because its file accepts no more data.
 
     Otherwise Python would try to write it again at exit, and report the failure.
     """

@@ -59,7 +59,7 @@ def variables(commands: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _second_words(name: str, commands: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return `compare-` and `view-` for `profile`, the prefixes of other commands' variables."""
+    """Return prefixes of options that belong to two-word commands, such as `compare-`."""
     return tuple(
         other.removeprefix(f"{name} ") + "-" for other in commands if other.startswith(f"{name} ")
     )

@@ -1,6 +1,7 @@
-"""Exit statuses of `ttools` commands, and the status with which an error ends one.
+"""Exit statuses of `ttools` commands, and the exit status for each kind of error.
 
-A failing script's own status comes first. The table in `docs/reference/cli.md` lists these values.
+If a script fails, the command ends with the script's own status instead. The table in
+`docs/reference/cli.md` lists these values.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ OK = 0
 FINDINGS = 1
 #: The command line, a setting or an input file is wrong.
 USAGE = 2
-#: ttools failed, or it does not support what was asked.
+#: ttools failed, or it does not support the request.
 TOOL_FAILURE = 3
 #: A requested decision could not be made.
 UNKNOWN = 4
 #: 128 + SIGINT: Ctrl-C ended the command or a part of its work.
 INTERRUPTED = 130
 
-# A KernelError gets here only from a .ttir file; in a script it is the script's exception.
+# A KernelError arrives here only from a .ttir file; in a script it is the script's exception.
 _OF_ERRORS: tuple[tuple[type[TtoolsError], int], ...] = (
     (UsageError, USAGE),
     (KernelError, FINDINGS),
@@ -36,7 +37,7 @@ def of_error(error: TtoolsError) -> int:
     return next(status for kind, status in _OF_ERRORS if isinstance(error, kind))
 
 
-#: Remedies for exhausted resources.
+#: Advice for exhausted resources, by error number.
 _ADVICE = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "free some space on that disk",

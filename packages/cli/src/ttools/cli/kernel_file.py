@@ -21,7 +21,7 @@ def parsed(file: Path) -> ast.Module | None:
 
 
 def kernels_of(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield functions that are decorated by `jit`, `triton.jit` or a call of it."""
+    """Yield functions that are decorated by `jit` or `triton.jit`, with or without arguments."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             decorators = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)

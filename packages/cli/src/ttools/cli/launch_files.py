@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _AXES = 3
 #: Maximum number of characters of an option quoted in an error.
 _SHOWN = 100
-#: A number of programs, limited to 18 digits.
+#: Matches a number of programs of at most 18 digits.
 _COUNT = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
@@ -120,7 +120,7 @@ def show_outputs(
     if dump is not None:
         _save(outputs, dump)
     elif not quiet:
-        # Printed separately, because rich would wrap a table's title at its width.
+        # The title is printed separately, because rich would wrap it at the width of the table.
         stdout().print(title, style="italic", soft_wrap=True)
         stdout().print(_table(outputs))
 

@@ -179,7 +179,7 @@ def device_map_of(work: Work, device_map: str | None, gpu: str | None) -> str | 
     """Return the device map that `--device-map` or `--gpu` requests; None without them.
 
     Args:
-        work: What the command runs.
+        work: The work of the command: a script, a launch or a record.
         device_map: Device map as the user writes it with `--device-map`.
         gpu: Name or architecture of a GPU from `--gpu`.
 
@@ -209,7 +209,7 @@ def given_gpu(name: str | None, file: Path | None) -> str | Device | None:
     return read_device_file(file)
 
 
-#: Starts a cluster on this machine for this run.
+#: The value of --ray that starts a cluster on this machine for this run.
 _LOCAL = "local"
 
 
@@ -218,7 +218,7 @@ def read_ray(text: str, *, what: str, extra: str) -> tuple[str | None, int]:
 
     Args:
         text: Value of the option.
-        what: Plural noun for what runs N at a time.
+        what: Plural noun for the jobs of which N run at a time.
         extra: Requirement that installs Ray.
 
     Raises:

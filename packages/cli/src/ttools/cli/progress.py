@@ -36,7 +36,7 @@ class State:
     """The progress of a run.
 
     Attributes:
-        what: Present activity, such as `tuning add_kernel`; a change restarts the measurement of
+        what: Current activity, such as `tuning add_kernel`; a change restarts the measurement of
             the rate.
         done: Number of finished units.
         total: Maximum number of units; None if it is unknown.
@@ -69,7 +69,7 @@ class State:
 
 
 def phase_state() -> State | None:
-    """Return the progress of the longest current phase of any launch.
+    """Return the progress of the current phase that has run longest, of any launch.
 
     The result is None if all phases have just begun, because short phases would only flicker.
     """
@@ -196,7 +196,7 @@ def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[Non
 
 @contextmanager
 def ticking(*, shared: bool = False) -> Iterator[Callable[[State], None]]:
-    """Yield a function that shows states, without a thread, for processes that fork."""
+    """Yield a function that shows states; no thread is used, so that the process may fork."""
     if not is_shown():
         yield lambda _: None
         return

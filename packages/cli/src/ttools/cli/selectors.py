@@ -1,8 +1,8 @@
 """Rejects names in `--watch` and `--only` that a script cannot have, before the script runs.
 
-Only what is certain from the file alone is rejected. A variable may belong to a kernel of another
-module, so names are compared only if the script imports nothing but torch, Triton, NumPy and the
-standard library, and loads no code in other ways.
+A name is rejected only if the script's file alone shows that it does not exist. A variable may
+belong to a kernel of another module, so names are compared only if the script imports nothing but
+torch, Triton, NumPy and the standard library, and loads no code in other ways.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from ttools.watch.variables.selectors import Selector
 
 _KERNELLESS = frozenset({"torch", "triton", "numpy", *sys.stdlib_module_names})
-#: Words of scripts whose kernels may come from elsewhere.
+#: Words in a script which suggest that it loads kernels from elsewhere.
 _LOADING = re.compile(
     r"\b(compile|inductor|exec|eval|importlib|__import__|runpy|cpp_extension|ops|library|hub)\b"
 )
 
-#: Words of scripts that run other programs, launch torch's own kernels or rename functions.
+#: Words in a script which suggest that it runs other programs, launches torch's own kernels or
+#: renames functions.
 _STARTING = re.compile(
     r"\b(subprocess|system|popen|exec\w+|(posix_)?spawn\w*|\w*sparse\w*|repr=|__name__ = )"
 )
@@ -38,7 +39,7 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
     """Reject lines and names that no kernel of a script can have.
 
     Args:
-        work: What the command runs.
+        work: The work of the command: a script, a launch or a record.
 
     Raises:
         UsageError: A line is outside all kernels, or a name does not occur in the script.
@@ -56,11 +57,11 @@ def refuse_unknown(texts: Sequence[str], work: Work) -> None:
 
 
 def refuse_unknown_kernels(names: Sequence[str], work: Work) -> None:
-    """Refuse names of kernels that a script cannot launch.
+    """Reject names of kernels that a script cannot launch.
 
     Args:
         names: Names of kernels given with `--only`.
-        work: What the command runs.
+        work: The work of the command: a script, a launch or a record.
 
     Raises:
         UsageError: No function of the script has one of the names.
@@ -100,7 +101,7 @@ def _refuse_line(selector: Selector) -> None:
 
 
 def _lines(tree: ast.AST) -> Iterator[int]:
-    """Yield the lines of functions."""
+    """Yield the range of lines of each function."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
@@ -108,7 +109,7 @@ def _lines(tree: ast.AST) -> Iterator[int]:
 
 
 def _ranges(lines: Sequence[int]) -> str:
-    """Return, e.g., `6 to 14, 20 to 31`."""
+    """Format ranges of lines, such as `6 to 14, 20 to 31`."""
     parts: list[list[int]] = []
     for line in lines:
         if parts and line == parts[-1][1] + 1:
@@ -132,7 +133,7 @@ def _refuse_name(selector: Selector, file: Path) -> None:
 
 
 def _is_self_contained(tree: ast.AST) -> bool:
-    """Return whether all imports are of modules without kernels of the user."""
+    """Return whether a script imports only modules that cannot contain kernels of the user."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

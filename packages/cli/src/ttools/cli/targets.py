@@ -1,4 +1,4 @@
-"""The syntax of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
+"""The syntax of targets: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
 
 Options before the target belong to ttools, everything after it to the script. `.ttir` files,
 records (`.tt`) and kernels (`FILE.py:KERNEL`) take no arguments, so options of ttools may follow
@@ -75,7 +75,7 @@ class ReplayCommand(TargetCommand):
 
 
 def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
-    """Say which options of ttools go to a script that never mentions them."""
+    """Write a note on options of ttools that a script receives but never mentions."""
     misplaced = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     for name in sorted(misplaced.intersection(options)):
         try:
@@ -99,7 +99,7 @@ def is_kernel(word: str) -> bool:
 def separate(
     arguments: Sequence[str], takes_value: Mapping[str, bool], reserved: Sequence[str] = ()
 ) -> list[str]:
-    """Insert `--` where the script's own arguments begin.
+    """Insert `--` before the script's own arguments.
 
     Args:
         takes_value: For each option of the command, whether a value follows it.

@@ -1,6 +1,7 @@
 """The work of a command: a script, module or code, a launch of a `.ttir` file, or a record.
 
-It is read from the command line and run on this machine's devices, or on the CPU in place of them.
+It is read from the command line, and runs on this machine's devices or, under a device map, on the
+CPU in place of CUDA devices.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def read_work(
     arguments: Sequence[str],
     dump_outputs: Path | None = None,
 ) -> Work:
-    """Return what the command line names.
+    """Return the work that the command line names.
 
     Raises:
         UsageError: It names nothing that can be run, or gives a script the options of a launch.
@@ -147,7 +148,7 @@ def _hiding(work: Target, error: BaseException) -> str | None:
 
 
 def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
-    """Name the cause of a script's error, or a command that finds it, after the traceback."""
+    """After a script's traceback, print the cause of the error, or a command that finds it."""
     hiding = _hiding(work, error)
     if hiding is not None and not is_essential(lacking_module(error)):
         say("note", hiding)
@@ -169,7 +170,7 @@ def write_crash_notes(advice: str = ADVICE) -> None:
 
 @contextmanager
 def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
-    """Prevent invalid accesses on the CPU from ending the process.
+    """Prevent invalid accesses on the CPU from crashing the process.
 
     Args:
         device_map: Mapping of the CUDA devices that a script names.
@@ -192,7 +193,8 @@ def take_over_from_upstream(instead: str) -> None:
     TRITON_INTERPRET is read when a kernel is decorated.
 
     Args:
-        instead: Action of ttools instead, such as `ttools interprets`.
+        instead: Clause for the note that says what ttools does instead, such as `ttools
+            interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
         say("note", f"TRITON_INTERPRET is set; this run ignores it, and {instead} instead")

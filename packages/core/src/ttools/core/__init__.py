@@ -1,5 +1,5 @@
-"""Errors, source locations, findings, reports, scripts, the device map and Triton's versions.
+"""Foundation of all ttools packages: errors, findings, reports, running scripts, the device map.
 
-The other packages build on this one. Import from its modules: this file exports nothing, so that
-importing one module never loads another.
+Import names from the modules of this package: this file exports nothing, so that importing one
+module does not load the others.
 """

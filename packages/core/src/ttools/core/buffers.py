@@ -12,8 +12,8 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 
-# NumPy and ml_dtypes types whose names are in Triton's `type_canonicalisation_dict` (_utils.py, the
-# same from 3.6 to 3.9).
+# NumPy and ml_dtypes types whose names are in Triton's `type_canonicalisation_dict` (in
+# `_utils.py`; identical in Triton 3.6 to 3.9).
 _NAMES = frozenset(
     (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -27,8 +27,8 @@ class ArrayBuffer:
     """A NumPy array that Triton accepts as a pointer; the kernel reads and writes the array itself.
 
     Args:
-        array: An array or view whose element type Triton has, in this machine's byte order,
-            writable, with strides that are multiples of its item size.
+        array: A writable array or view in this machine's byte order. Triton must support its
+            element type, and its strides must be multiples of its item size.
 
     Raises:
         UsageError: The array does not meet these conditions.
@@ -42,7 +42,7 @@ class ArrayBuffer:
 
     @property
     def dtype(self) -> Any:
-        """Return the torch dtype, because Triton confuses NumPy dtypes with equal hashes."""
+        """Return the torch dtype; Triton confuses NumPy dtypes that have equal hashes."""
         import torch
 
         return getattr(torch, self.array.dtype.name)
@@ -69,7 +69,7 @@ class ArrayBuffer:
         return int(self.array.ctypes.data)
 
     def storage_extent(self) -> tuple[int, int]:
-        """Return the first address of the memory that holds the array, and the one past its end."""
+        """Return the addresses at which the memory of the array begins and ends (exclusive)."""
         whole = self.array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
@@ -87,13 +87,13 @@ class ArrayBuffer:
 
 
 def as_argument(value: Any) -> Any:
-    """Return `value` in the form that a kernel accepts: arrays are wrapped, all else is unchanged.
+    """Wrap a NumPy array so that a kernel accepts it; return any other value unchanged.
 
     Arrays in tuples are wrapped, too. `interpret()` and the commands call this function for all
     arguments. Triton without ttools rejects arrays.
 
     Raises:
-        UsageError: Kernels cannot use an array, for example because it is read-only.
+        UsageError: Kernels cannot use one of the arrays, for example because it is read-only.
 
     Examples:
         `kernel[grid](as_argument(x), as_argument(out), x.size, BLOCK=64)` with NumPy arrays.

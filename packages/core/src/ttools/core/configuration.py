@@ -74,7 +74,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 def read(name: str) -> str | None:
-    """Return the value of a variable of the table, or None if it is unset or empty.
+    """Return the value of a variable in the table, or None if it is unset or empty.
 
     Raises:
         UsageError: The value is not one of the variable's choices.
@@ -115,7 +115,7 @@ def meaning(name: str) -> str | None:
 
 
 def is_unknown(name: str) -> bool:
-    """Return whether a `TTOOLS_*` variable does not exist, which is usually a spelling mistake.
+    """Return whether ttools has no `TTOOLS_*` variable of this name, usually because of a typo.
 
     Variables that set an option of a command, such as `TTOOLS_SANITIZE_FAIL_ON`, are checked by the
     command line.

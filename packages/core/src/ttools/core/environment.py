@@ -317,7 +317,7 @@ def _directory(path: Path) -> Finding:
         return (
             "warning",
             f"{path} belongs to another user",
-            "set TTOOLS_CACHE_DIR to a folder of yours",
+            "set TTOOLS_CACHE_DIR to a folder that you own",
         )
     sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
     detail = f"{path}: {len(sizes):,} files, {mebibytes(sum(sizes))}"

@@ -40,8 +40,8 @@ class TtoolsError(Exception):
 class UsageError(TtoolsError, ValueError):
     """The user made an invalid request, such as a wrong option or a missing file.
 
-    It is also a ValueError, as Python's own functions raise for wrong arguments. A clause `except
-    ValueError` around code that may raise a UsageError therefore needs a clause for it above.
+    It is also a ValueError, like the exceptions of Python's own functions for wrong arguments. Code
+    that handles the two differently must therefore catch UsageError before ValueError.
     """
 
 
@@ -66,7 +66,7 @@ def require_names(only: object) -> None:
     """Reject a string as the argument `only`, which expects a list of kernel names.
 
     Raises:
-        UsageError: It is a string; its characters would be treated as names.
+        UsageError: The argument is a string, whose characters would be treated as names.
     """
     if isinstance(only, str):
         raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
@@ -85,7 +85,7 @@ class FailuresError(TtoolsError):
 
 
 class StandInError(RuntimeError):
-    """An error that torch or CUDA would raise on a GPU, and that ttools raises in their place."""
+    """An error that ttools raises in place of torch or CUDA, which would raise it on a GPU."""
 
 
 class _LocatedError(TtoolsError):

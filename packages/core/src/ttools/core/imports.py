@@ -88,7 +88,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec that the other finders give, with a loader that runs the callbacks."""
+        """Return the spec that the other finders return, with a loader that runs the callbacks."""
         if fullname != self._name or getattr(self._asking, "others", False):
             return None
         self._asking.others = True

@@ -1,4 +1,4 @@
-"""The private interfaces of TorchInductor that ttools uses: how `torch.compile` launches kernels.
+"""The private interfaces of TorchInductor that ttools uses to follow launches of `torch.compile`.
 
 Inductor writes each kernel to a file of its own, in which a `CachingAutotuner` wraps the jit
 function. The autotuner compiles its configurations, possibly in worker processes, and chooses one.
@@ -43,7 +43,7 @@ def kernel_name(autotuner: Any) -> str:
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """Return the configurations to choose from; after compilation, those that are still used."""
+    """Return the candidate configurations; after compilation, those that still are candidates."""
     if autotuner.configs:
         return list(autotuner.configs)
     return [compiled.config for compiled in autotuner.launchers or autotuner.compile_results]
@@ -235,7 +235,7 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
     tuner.compile_results, tuner.launchers = [], []
     tuner._cached_launcher = None
     if not for_gpu:
-        # Disables searches by GPU time and the caching of their results.
+        # This disables searches that time launches on the GPU, and the caching of their results.
         leave_out = ("coordinate_descent_tuning", "combo_tuning_groups", "dynamic_scale_rblock")
         tuner.inductor_meta = {**tuner.inductor_meta, **dict.fromkeys(leave_out, False)}
         tuner.save_cache_hook = None

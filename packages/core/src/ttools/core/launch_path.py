@@ -53,7 +53,7 @@ class Step:
 CALL = Step(triton_versions.jit_function_class, "run")
 COMPILE = Step(triton_versions.jit_function_class, "_do_compile")
 SUBSCRIPT = Step(triton_versions.jit_function_class, "__getitem__")
-#: SUBSCRIPT for kernels under an autotuner or heuristics.
+#: The same as SUBSCRIPT, for kernels under an autotuner or heuristics.
 OUTER_SUBSCRIPTS = (
     Step(triton_versions.autotuner_class, "__getitem__"),
     Step(triton_versions.heuristics_class, "__getitem__"),
@@ -121,7 +121,7 @@ def observe(
     Args:
         patches: The collection that ends the observation.
         before: Called first. If it raises an exception, the step is not made.
-        after: Called at the end, also if the step raised an exception.
+        after: Called at the end, even if the step raised an exception.
     """
     if before is not None:
         take_over(patches, step, lambda method: _preceded(method, before))

@@ -14,8 +14,8 @@ from pathlib import Path
 from ttools.core.ownership import is_triton_file
 from ttools.core.syntax_trees import syntax_tree
 
-#: Lines of files as a record contains them. They are kept out of `linecache`, where Triton and
-#: `inspect` read the sources of this process's own kernels.
+#: Lines of source files that were read from a record. They are kept out of `linecache`, where
+#: Triton and `inspect` read the sources of this process's own kernels.
 _RECORDED_LINES: dict[str, list[str]] = {}
 
 
@@ -23,7 +23,7 @@ def _any_file(file: str) -> bool:
     return True
 
 
-#: Whether a source file may be read; see `restrict_source_files`.
+#: Returns whether a source file may be read; see `restrict_source_files`.
 _may_read: Callable[[str], bool] = _any_file
 
 
@@ -50,7 +50,7 @@ class SourceLocation:
 
 
 def inlined(location: SourceLocation | None, call: SourceLocation | None) -> SourceLocation | None:
-    """Return a location inside a function as it is inlined at a call."""
+    """Return a location inside a function that is inlined at a call."""
     if location is None or call is None:
         return location or call
     caller = SourceLocation(call.file, call.line, call.column, call.name)
@@ -88,7 +88,7 @@ def shown_line(location: str, root: Path | None = None) -> str:
 
 
 def shown_place(file: str, line: int, column: int = 0, *, root: Path | None = None) -> str:
-    """Return `file:line:column` as far as known, or `Cell In[3], line 4` for a notebook's cell."""
+    """Return `file:line:column` without unknown parts; `Cell In[3], line 4` in a notebook."""
     cell = notebook_cell(file)
     if cell is not None:
         return f"{cell}, line {line}" if line else cell
@@ -96,7 +96,7 @@ def shown_place(file: str, line: int, column: int = 0, *, root: Path | None = No
 
 
 def notebook_cell(file: str) -> str | None:
-    """Return the name that IPython's tracebacks give the cell with this file, or None.
+    """Return the name of a notebook cell as IPython's tracebacks write it; None for other files.
 
     An example is `Cell In[3]`. IPython compiles each cell under a file name of its own, such as
     `/tmp/ipykernel_5565/2229167903.py`, and remembers which execution it belongs to.
@@ -109,7 +109,7 @@ def notebook_cell(file: str) -> str | None:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """Return a location followed by its callers, each with its own remaining callers."""
+    """Return a location and the locations of its callers, each with the callers further out."""
     bare = (location, *location.callers)
     return [replace(link, callers=bare[n + 1 :]) for n, link in enumerate(bare)]
 
@@ -137,7 +137,7 @@ def excerpt(location: SourceLocation) -> str:
     lines = [f"{location.line:5} | {text}"]
     if columns := extent(location):
         first, end = columns
-        # Tabs are kept so that the carets line up whatever the terminal's tab width.
+        # Tabs are kept so that the carets line up for any tab width of the terminal.
         pad = "".join("\t" if char == "\t" else " " for char in text[: first - 1])
         lines.append(f"{'':5} | {pad}{'^' * (end - first)}")
     return "\n".join(lines)
@@ -159,7 +159,7 @@ def loop_variable(file: str, line: int) -> str:
 
 
 def subscripted_variable(location: SourceLocation) -> str:
-    """Return the variable of a subscript that starts at a location, as `rk` in `rk[None, :]`."""
+    """Return the variable of a subscript that starts at a location: `rk` for `rk[None, :]`."""
     return _subscripted("".join(source_lines(location.file))).get(
         (location.line, location.column - 1), ""
     )
@@ -193,10 +193,10 @@ def source_lines(file: str) -> list[str]:
 
 
 def restrict_source_files(may_read: Callable[[str], bool]) -> None:
-    """Make this process read no source files but those for which a function returns True.
+    """Make this process read only those source files for which a function returns True.
 
-    Untrusted TTIR names files. A process that must not depend on what these contain, or on whether
-    they end, restricts them before it reads such TTIR.
+    Untrusted TTIR may name any file, even one without an end such as `/dev/zero`. A process that
+    must not depend on the contents of these files restricts them before it reads such TTIR.
     """
     global _may_read
     _may_read = lru_cache(maxsize=1024)(may_read)
@@ -238,7 +238,7 @@ def _characters(text: bytes) -> int:
 
 @lru_cache(maxsize=8)
 def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the end (line, byte column) of the expression to underline, by its start.
+    """Map the start (line, byte column) of each expression to the end of the part to underline.
 
     Several expressions can start at the same position. The outermost call is chosen, because a
     memory operation is a call. If there is no call, it is the outermost expression.

@@ -1,4 +1,4 @@
-"""Determine whose code a file, a frame, a function or a module is.
+"""Determines who owns the code of a file, a frame, a function, a class or a module.
 
 The owner is determined from the folders in which packages are installed, as Python's import system
 and `sysconfig` report them. The names of parent folders are never used, because a user's project
@@ -9,7 +9,7 @@ symbolic links have been resolved. There are functions for different purposes:
   return the owner, such as `torch` or the user;
 - `is_program_frame` and `is_program_file` recognise lines that a report shows as the user's own;
 - `is_library_file` recognises installed code, whoever wrote it;
-- `is_triton_file` recognises Triton's own functions in the locations of a kernel, also if the
+- `is_triton_file` recognises Triton's own functions in the locations of a kernel, even if the
   kernel was compiled on another machine.
 """
 
@@ -30,8 +30,8 @@ from typing import Any, Literal
 Owner = Literal["ttools", "triton", "torch", "numpy", "ml_dtypes", "python", "installed", "user"]
 
 _ENTRY = "ttools_entry"
-#: The importable packages of each owner, and one module. The members of `ttools` are listed one by
-#: one, because `ttools` is a namespace package, which includes every folder of that name on the
+#: The importable packages and the one module of each owner. The members of `ttools` are listed one
+#: by one, because `ttools` is a namespace package, which includes every folder of that name on the
 #: import path, even a user's.
 _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(
@@ -48,15 +48,15 @@ _PACKAGES: dict[str, Owner] = {
     "numpy": "numpy",
     "ml_dtypes": "ml_dtypes",
 }
-#: The code that a launch goes through on its way from the user's line to the kernel, and the
-#: wrappers and executors of the standard library.
+#: Owners of the code between the user's line and the kernel in the call stack of a launch,
+#: including the wrappers and executors of the standard library.
 _NOT_PROGRAM: frozenset[Owner] = frozenset({"ttools", "triton", "torch", "python"})
 #: TorchInductor writes modules to its cache and gives them names that begin with this prefix.
 _WRITTEN_BY_INDUCTOR = "torch._inductor.runtime.compile_tasks."
 
 
 def owner_of_file(file: str) -> Owner:
-    """Return whose code a file holds.
+    """Return the owner of the code in a file.
 
     Args:
         file: Path of a source file, which need not exist. Any other text, such as `<string>`, is
@@ -66,7 +66,7 @@ def owner_of_file(file: str) -> Owner:
 
 
 def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
-    """Return whose code a code object is.
+    """Return the owner of a code object.
 
     Args:
         scope: The globals in which it runs. They determine the owner if the code was made from
@@ -91,12 +91,12 @@ def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
 
 
 def owner_of_frame(frame: FrameType) -> Owner:
-    """Return whose code a frame runs."""
+    """Return the owner of the code that a frame runs."""
     return owner_of_code(frame.f_code, frame.f_globals)
 
 
 def owner_of_function(function: Any) -> Owner:
-    """Return whose code a function or the Python function of a Triton kernel is.
+    """Return the owner of a function, or of the Python function of a Triton kernel.
 
     Callables without Python code, such as built-in functions, belong to their module.
     """
@@ -118,7 +118,7 @@ def owner_of_module(module: ModuleType) -> Owner:
 
 
 def owner_of_class(cls: type) -> Owner:
-    """Return whose code a class is, by the module that defines it."""
+    """Return the owner of a class, which is the owner of the module that defines it."""
     module = sys.modules.get(cls.__module__)
     return "user" if module is None else owner_of_module(module)
 
@@ -215,7 +215,7 @@ def _roots(loaded: tuple[str | None, ...]) -> tuple[tuple[str, Owner], ...]:
         real = "" if origin is None else _real_path(origin)
         if Path(real).stem == "__init__":
             roots[str(Path(real).parent)] = owner
-        elif Path(real).name == f"{_ENTRY}.py":  # a `torch.py` is some file of the user's
+        elif Path(real).name == f"{_ENTRY}.py":  # a single file such as `torch.py` is the user's
             roots[real] = owner
     return tuple(sorted(roots.items(), key=lambda entry: -len(entry[0])))
 

@@ -63,7 +63,7 @@ class Patches:
                 self.undo()
 
     def wrap(self, owner: Any, name: str, make: Make) -> None:
-        """Replace an attribute by `make(present value)`.
+        """Replace an attribute by `make(current value)`.
 
         Args:
             owner: A class, module or other object.
@@ -82,7 +82,7 @@ class Patches:
         self._add(owner, name, lambda _: value)
 
     def callback(self, undo: Callable[[], object]) -> None:
-        """Call a function when the replacements are undone, in reverse order with them."""
+        """Call a function when the replacements are undone, which happens in reverse order."""
         self._installed.callback(undo)
 
     def enter(self, context: AbstractContextManager[object]) -> None:
@@ -139,7 +139,7 @@ class _Layer:
 
 
 class _Attribute:
-    """An attribute with its replacements, both ours and those of third-party code."""
+    """An attribute with its stack of replacements, both ours and those of third-party code."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner, self.name = owner, name  # the reference keeps the owner's `id` unique
@@ -183,7 +183,7 @@ class _Attribute:
         self._current = present
 
     def _make_from(self, index: int) -> None:
-        """Remake the layers from `index` on and install the topmost one."""
+        """Make the layers from `index` on again, and install the topmost one."""
         value = self._layers[index - 1].value if index else self._base
         for layer in self._layers[index:]:
             value = layer.value = layer.make(self._as_read(value))
@@ -210,5 +210,5 @@ class _Attribute:
 
 
 _lock = threading.RLock()
-#: Attributes that have replacements now, by `id` of the owner and name.
+#: Attributes that are currently replaced, by `id` of the owner and name.
 _attributes: dict[tuple[int, str], _Attribute] = {}

@@ -60,7 +60,7 @@ def _table(file: Path) -> dict[str, Any] | None:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    if "ttools" not in text:  # errors in files that do not configure ttools are not reported
+    if "ttools" not in text:  # do not report errors in files that do not configure ttools
         return None
     try:
         tools = parse_toml(text).get("tool")

@@ -1,4 +1,4 @@
-"""A fingerprint of a package's source files, for caches of what its code produces.
+"""Computes a fingerprint of a package's source files, for caches of results of its code.
 
 A version number is not enough: it stays the same when a checkout is edited or updated.
 """
@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-#: The files that decide a package's results: Python code and templates of LLVM IR.
+#: The files that determine a package's results: Python code and templates of LLVM IR.
 _SUFFIXES = (".py", ".ll")
 
 

@@ -17,13 +17,13 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-#: First address and the one past the last; None if it is unknown.
+#: Start and end (exclusive) addresses of memory; None if they are unknown.
 Extent: TypeAlias = "tuple[int, int] | None"
 #: The extents of a grid, or the coordinates of a program in it.
 Grid: TypeAlias = tuple[int, int, int]
 
 _INT64 = 2**63
-#: Bytes of an element of torch's `complex128`.
+#: Largest size of an element in bytes, that of `complex128`.
 _LARGEST_ELEMENT = 16
 _MOST_DIMENSIONS = Meta(max_length=64)
 _Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
@@ -36,8 +36,8 @@ class TensorSpec(
     """A tensor as a strided view of a storage.
 
     Attributes:
-        storage: Number of the storage among those of a launch or a file; its start address in
-            descriptions made by `memory_spec`. Tensors with the same number share memory.
+        storage: Number of the storage among those of a launch or a file; in descriptions made by
+            `memory_spec`, its start address. Tensors with the same number share memory.
         offset: Bytes from the start of the storage to the first element.
         shape: Extents of the axes.
         strides: Distances between neighbours along each axis, in elements.
@@ -71,14 +71,12 @@ class TensorSpec(
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Return the first address of the storage and the one past its end, if `storage` is an
-        address.
-        """
+        """Return the start and end (exclusive) of the storage, if `storage` is an address."""
         return self.storage, self.storage + (self.storage_bytes or 0)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the range of bytes in the storage that the elements span, as start and end."""
+        """Return the start and end offsets, in bytes, of the elements in the storage."""
         if 0 in self.shape:
             return self.offset, self.offset
         steps = [
@@ -193,8 +191,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     Attributes:
         kernel: Name of the kernel.
         grid: Programs along each axis.
-        arguments: One entry per parameter of the compiled kernel, that is, without constants; empty
-            if only the launch signature is described.
+        arguments: One entry per parameter of the compiled kernel, which excludes constants; empty
+            if the spec describes only the launch signature.
         options: Options that affect the compilation of the kernel.
         site: Position of the launch in the program.
     """
@@ -219,7 +217,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         return coordinates(program, self.grid)
 
     def linear(self, program: int | Sequence[int]) -> int:
-        """Return the number of a program, given by its number or its ids."""
+        """Return the linear number of a program, which is given by that number or by its ids."""
         if isinstance(program, int):
             return program
         x, y, z = (*program, 0, 0)[:3]
@@ -316,7 +314,7 @@ def view_spec(tensor: Any) -> TensorSpec:
 
 
 def tensor_on(storage: Any, spec: TensorSpec) -> Any:
-    """Return the tensor that a description describes, as a view of a torch storage."""
+    """Return a view of a torch storage as described by a spec."""
     import torch
 
     empty = torch.empty(0, dtype=getattr(torch, spec.dtype), device=storage.device)

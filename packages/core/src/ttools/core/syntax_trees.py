@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=16)
 def syntax_tree(source: str) -> ast.Module | None:
-    """Return the tree of a source, which callers must not change; None if it is not Python."""
+    """Return the syntax tree of source text, which callers must not change; None if invalid."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -36,13 +36,13 @@ def function_at(source: str, first: int) -> ast.FunctionDef | None:
 
 
 def assigned_names(*nodes: ast.AST) -> set[str]:
-    """Return the names that statements or other nodes assign."""
+    """Return the names that statements or other nodes assign to."""
     names = (child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name))
     return {child.id for child in names if isinstance(child.ctx, ast.Store)}
 
 
 def read_names(node: ast.AST) -> set[str]:
-    """Return the names that a node reads anywhere in it."""
+    """Return the names that are read anywhere inside a node."""
     names = (child for child in ast.walk(node) if isinstance(child, ast.Name))
     return {child.id for child in names if isinstance(child.ctx, ast.Load)}
 
@@ -53,7 +53,7 @@ def lines_of(definition: ast.FunctionDef | ast.ClassDef) -> range:
     return range(first, (definition.end_lineno or definition.lineno) + 1)
 
 
-#: Last parts of the names of Triton's decorators of kernels.
+#: Last parts of the names of Triton's decorators for kernels.
 _KERNEL_DECORATORS = frozenset(("jit", "autotune", "heuristics"))
 
 
@@ -91,7 +91,7 @@ def host_functions(source: str) -> list[str]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, also those inside `if`, `try` and `with`."""
+    """Yield the statements of a module, including those inside `if`, `try` and `with`."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try, ast.With)):

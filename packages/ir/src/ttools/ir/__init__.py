@@ -1,4 +1,4 @@
-"""The interpreter's IR: data structures, verification, analyses and rewriting."""
+"""The intermediate representation (IR) of kernels: data structures, verification, rewriting."""
 
 from ttools.ir.core import (
     Attribute,

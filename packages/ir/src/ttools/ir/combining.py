@@ -14,8 +14,8 @@ from ttools.ir.dialects.integers import UnknownError
 from ttools.ir.dialects.traits import COMBINES, COMMUTATIVE
 from ttools.ir.domains.intervals import Interval, IntervalDomain, hull
 
-#: Intervals are limited to this magnitude, which exceeds every integer type, because the exact
-#: bounds of long products have very many digits.
+#: Bounds of intervals are limited to this magnitude, because exact bounds of long products would
+#: have very many digits. It exceeds the range of every integer type.
 _ENOUGH = 1 << 256
 
 
@@ -37,7 +37,7 @@ def combined_by(op: Operation) -> str | None:
 
 
 def chooses(op: Operation, n: int) -> bool:
-    """Return whether every element of the n-th result is an element of the n-th operand.
+    """Return whether each element of the n-th result is one of the elements of the n-th operand.
 
     This holds for both results of `tl.max(x, return_indices=True)`, whose combine function selects
     one of two values and one of two indices.
@@ -88,7 +88,8 @@ def _combined(
 ) -> tuple[Interval, Interval]:
     """Return the intervals of exactly `count`, and of 1 to `count`, combined elements.
 
-    The number of elements is halved at each recursion, so that long axes take few steps.
+    For the sum of elements in [1, 3] and `count` 4, these are [4, 12] and [1, 12]. The number of
+    elements is halved at each recursion, so that long axes take few steps.
     """
     if count == 1:
         return elements, elements

@@ -1,7 +1,7 @@
-"""The interpreter's IR: a plain-data mirror of TTIR (MLIR's Triton dialect).
+"""The intermediate representation (IR) of kernels: TTIR (MLIR's Triton dialect) as plain data.
 
-Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
-MLIR has them, so that the parser needs no class per operation. The declaration of an operation (see
+As in MLIR's generic form, every operation has a name, operands, results, attributes, regions and
+successors, so that the parser needs no class per operation. The declaration of an operation (see
 `dialects`) describes what the operation does: passes query its traits and look up operands by name.
 Attribute names are those of the ODS definitions (`axis`, `predicate`, `value`).
 """
@@ -55,7 +55,7 @@ class PointerType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A type such as `tensor<4x8xf32>`: row-major, with static shape; elements may be pointers."""
+    """A tensor type with static shape, such as `tensor<4x8xf32>`; elements may be pointers."""
 
     shape: tuple[int, ...]
     element: Type
@@ -200,7 +200,7 @@ class Operation:
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """The traits of the operation's declaration, for code that tests several of them."""
+        """The traits that the operation declares; use `has` to test for a single one."""
         return OPERATIONS.get(self.name, UNKNOWN).traits
 
     def has(self, *traits: Trait) -> bool:
@@ -272,7 +272,7 @@ class Operation:
 
     @property
     def axis(self) -> int:
-        """The axis along which the operation reduces, scans or gathers, or that it inserts."""
+        """The axis along which the operation reduces, scans or gathers, or which it inserts."""
         axis = self.attributes["axis"]
         assert isinstance(axis, int)
         return axis

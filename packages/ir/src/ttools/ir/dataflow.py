@@ -102,7 +102,7 @@ class ForwardAnalysis(ABC, Generic[T]):
 
     @abstractmethod
     def moved(self, value: Value) -> T | None:
-        """Return the state that control flow passes to a value; None if there is none yet."""
+        """Return the state of a block argument or a result of control flow; None if unknown."""
 
     def update(self, value: Value, known: T | None, new: T, iteration: int) -> T:
         """Return the next state of a value; the default is `new`.
@@ -111,7 +111,7 @@ class ForwardAnalysis(ABC, Generic[T]):
         that a fixed point is reached.
 
         Args:
-            known: Present state; None if the value has none yet.
+            known: Current state; None if the value has none yet.
             new: State that was just computed from the current states of other values.
             iteration: Number of the pass over the function, counted from 0.
         """
@@ -240,6 +240,9 @@ def passings(op: Operation) -> list[Passing]:
 class Carried(NamedTuple):
     """A value that a counted loop carries from iteration to iteration.
 
+    In `acc = 0.0`, followed by a loop with the body `acc += x`, `initial` is 0.0, `argument` is
+    `acc` before the addition, `yielded` is the sum, and `result` is `acc` after the loop.
+
     Attributes:
         initial: Operand of the loop: the value before the first iteration.
         argument: Block argument: the value at the start of an iteration.
@@ -286,7 +289,7 @@ def counted_loop(value: Value) -> tuple[Operation, int] | None:
 
 
 def deciding_values(op: Operation) -> list[Value]:
-    """Return the values that decide which of an operation's blocks run, and how often."""
+    """Return the values that determine which blocks of an operation run, and how often."""
     deciders = [op.operand("condition"), *(op.loop_bounds or ())]
     deciders += [
         region.entry.terminator.operand("condition") for region in op.regions if region.blocks

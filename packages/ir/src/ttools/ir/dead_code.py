@@ -16,7 +16,7 @@ from ttools.ir.rewriting import Builder, set_operand
 
 
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
-    """Remove operations that nothing kept depends on, rewriting the function in place.
+    """Remove, in place, the operations on which no kept operation depends.
 
     Where loops and branches pass unused values, they pass undefined values (`ub.poison`) instead,
     so that the number of passed values does not change.

@@ -3,8 +3,10 @@
 The same type represents a tensor's extent in a script, an index in a kernel, and a term in a
 formula for Z3. Python's operators build an expression from integers, symbols and other expressions.
 It is stored in a canonical form: a sum of products with integer coefficients. A part that is not a
-polynomial, such as a quotient, is an *atom*: a symbol whose `args` are the expressions that it is a
-function of. Equal atoms are the same object. Integers are mathematical integers and never wrap.
+polynomial, such as a quotient, is an *atom*: a symbol whose `args` are the expressions of which it
+is a function. Equal atoms are the same object. Integers are mathematical integers and never wrap.
+For example, for symbols `n` and `m`, `(n + 1) * m - m` is the single product `n * m`, and
+`floordiv(6 * n + m, 3)` is `2 * n + m // 3`, in which `m // 3` is an atom.
 
 An expression prints as Python source. `Ranges` computes its bounds from those of its symbols.
 `evaluate` computes its value from integers (also the symbolic integers of `ttools.prove`), NumPy
@@ -22,8 +24,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 _orders = itertools.count()
 
-#: Levels of symbols. A symbol's level says how deep in a kernel its value may change: sizes are the
-#: same for a whole launch, and lanes differ within an iteration of a loop of a program.
+#: Levels of symbols: where the value of a symbol is constant. A size is constant in a launch, a
+#: program id in one program, a loop counter in one iteration, and a coordinate of a lane in that
+#: lane only.
 SIZE, HOST_ATOM, PROGRAM, LOOP, LANE = 0, 1, 2, 4, 6
 
 
@@ -32,8 +35,8 @@ class Symbol:
 
     Attributes:
         name: Text in printed expressions.
-        level: How deep in a kernel the value may change: `SIZE`, `PROGRAM`, `LOOP`, `LANE`, or
-            above. Atoms have odd levels: that of a function of sizes is `SIZE + 1`.
+        level: Where the value is constant: `SIZE`, `PROGRAM`, `LOOP`, `LANE`, or a larger number.
+            The level of an atom is odd, for example `SIZE + 1` for a function of sizes.
         kind: `size`, `extent`, `program`, `lane`, `iteration` or `data`; for atoms, `floordiv`,
             `mod`, `min`, `max` or `power_of_2`.
         args: Arguments of an atom; empty for other symbols.
@@ -130,7 +133,7 @@ class Expr:
         return {s for m in self.terms for s in m}
 
     def base_symbols(self) -> set[Symbol]:
-        """Return the symbols that the expression depends on: those inside atoms, but not atoms."""
+        """Return the symbols on which the expression depends; an atom counts as its symbols."""
         symbols: set[Symbol] = set()
         for symbol in self.symbols():
             if symbol.args:
@@ -153,7 +156,7 @@ class Expr:
         return frozenset(s.name for s in self.base_symbols())
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        """Return the value of the expression for values given by the names of symbols.
+        """Return the value of the expression, given the values of symbols by name.
 
         Args:
             values: Maps names to values; it must contain all names in `names`.
@@ -211,7 +214,7 @@ class Expr:
         return quotient, rest
 
     def leading(self) -> tuple[Monomial, int] | None:
-        """Return the monomial of the highest degree and its coefficient, or None for 0."""
+        """Return the monomial of the highest degree and its coefficient; None for the zero."""
         if not self.terms:
             return None
         return max(self.terms.items(), key=lambda e: (len(e[0]), [s.order for s in e[0]]))
@@ -458,7 +461,7 @@ def evaluate(expr: Expr, values: Values, functions: Functions | None = INTEGERS)
 
 
 def substitute(expr: Expr, new: Mapping[Symbol, Expr]) -> Expr:
-    """Return the expression with symbols replaced, also inside atoms."""
+    """Return the expression with symbols replaced, including those inside atoms."""
     if not new:
         return expr
     result = ZERO
@@ -549,7 +552,7 @@ class Ranges:
         if kind == "max":
             high = None if b is None or d is None else max(b, d)
             return max((x for x in (a, c) if x is not None), default=None), high
-        # Quotients and remainders are created only if the divisor is proved to be at least 1.
+        # Quotients and remainders are created only after their divisor was proved to be at least 1.
         c, d = max(1, c or 1), None if d is None else max(1, d)
         if kind == "mod":
             high = None if d is None else d - 1

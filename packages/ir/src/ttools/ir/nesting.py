@@ -9,7 +9,7 @@ from ttools.ir.dialects.traits import COMBINES, LOOP, STRUCTURED
 
 
 def outside_combines(op: Operation) -> Iterator[Operation]:
-    """Yield `op` and the operations in it, except those in regions of reductions, scans, maps."""
+    """Yield `op` and the operations in it, except those in reductions, scans and maps."""
     yield op
     if op.regions and not op.has(COMBINES):
         for region in op.regions:

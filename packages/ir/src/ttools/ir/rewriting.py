@@ -38,7 +38,7 @@ def with_element(type: Type, element: Type) -> Type:
 
 
 def set_operand(op: Operation, index: int, value: Value) -> None:
-    """Replace one operand, but not in the values that a branch forwards to its successors."""
+    """Replace one operand; values that a branch forwards to its successors are not changed."""
     op.operands[index].uses.remove((op, index))
     op.operands[index] = value
     value.uses.append((op, index))
@@ -261,7 +261,7 @@ class Builder:
 
 
 def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
-    """Return the location without names of variables, which inserted operations do not define."""
+    """Return the location without names of variables, because inserted operations define none."""
     if location is None:
         return location
     callers = tuple(replace(call, name=None) for call in location.callers)

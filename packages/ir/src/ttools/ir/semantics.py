@@ -24,7 +24,7 @@ def width_of(value: Value) -> int:
 
 
 def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | None:
-    """Return what a domain derives about an operation's exact result from its operands.
+    """Return the abstract value that a domain derives for an operation's exact result.
 
     Returns:
         None if the domain derives nothing, or if the operation declares no integer semantics.
@@ -40,7 +40,7 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
 
 
 def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
-    """Return whether `meaning` derives anything about an operation's result."""
+    """Return whether a domain can derive a value for an operation's result, see `meaning`."""
     meant = declared(op.name).integer
     if meant is None:
         return False
@@ -92,7 +92,7 @@ def axes_through(value: Value) -> tuple[int | None, ...] | None:
 
 
 def number_of(value: Value) -> int | None:
-    """Return the constant that every lane of a value is equal to, or None if there is none.
+    """Return the constant that is the value of every lane, or None if there is none.
 
     The constant may have passed through views, such as a splat.
     """
@@ -103,7 +103,7 @@ def number_of(value: Value) -> int | None:
 
 
 class Logic(NamedTuple):
-    """A condition that is composed of other conditions."""
+    """A condition that is composed from other conditions."""
 
     kind: Literal["and", "or", "not"]
     operands: tuple[Value, ...]
@@ -124,7 +124,7 @@ class _Logic(Integers[Any]):
 
 
 def logic(op: Operation) -> Logic | None:
-    """Return how a condition is composed of other conditions; None for other operations."""
+    """Return the composition of a condition from other conditions; None for other operations."""
     condition_parts = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
     return condition_parts if isinstance(condition_parts, Logic) else None
 

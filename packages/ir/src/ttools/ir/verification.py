@@ -135,7 +135,7 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
 
 
 def _types(op: Operation) -> str | None:
-    """Return a description of the error in the types of an operation, or None if they are valid."""
+    """Return a description of an error in the types of an operation, or None if they are valid."""
     for holds, rule in _RULES:
         if holds(op):
             return rule(op)
@@ -229,12 +229,13 @@ def _branch(op: Operation) -> str | None:
 
 
 def _computes_alike(op: Operation) -> bool:
-    """Return whether MLIR prints one type only, which all operands and results have."""
+    """Return whether all operands and results have the same type, which MLIR prints only once."""
     format = declared(op.name).format or ""
     return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
 
 
-#: Pairs of a condition and a rule for types; the rule of the first condition that holds is applied.
+#: Pairs of a condition and a rule for types. The rule after the first condition that holds is
+#: applied.
 _RULES: tuple[tuple[Callable[[Operation], bool], Callable[[Operation], str | None]], ...] = (
     (lambda op: bool(declared(op.name).flow), _carries),
     (lambda op: op.has(BRANCH), _branch),

@@ -67,7 +67,7 @@ class WatchedRun(ContextDecorator, Result):
 
     @property
     def failures(self) -> list[SkippedAccess | Difference]:
-        """Accesses outside of tensors that were skipped, and the first difference, if any.
+        """Skipped accesses outside of tensors, and the first difference, if any.
 
         Raises:
             UsageError: The runs that were to be compared have nothing in common.

@@ -110,7 +110,7 @@ class WatchedValues:
         """Compare all values recorded so far.
 
         Raises:
-            UsageError: No comparison was requested, or there is nothing in common.
+            UsageError: No comparison was requested, or the runs have no values in common.
         """
         if self._against is None:
             raise UsageError(

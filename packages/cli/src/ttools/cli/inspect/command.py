@@ -1,4 +1,4 @@
-"""`ttools inspect`: shows the compiler's results for a kernel, for GPUs that need not be present.
+"""`ttools inspect`: shows how a kernel is compiled for a GPU, which need not be present.
 
 With `--lock`, the costs of kernels are written to a file, or compared with one.
 """
@@ -127,7 +127,7 @@ CheckLockOption = Annotated[
 
 
 def map_by_default(gpu: Gpu) -> str | None:
-    """Return the device map with which scripts launch the same as on a GPU.
+    """Return a device map under which a script makes the same launches as on the GPU.
 
     Persistent kernels launch as many programs as the device has multiprocessors, which would
     otherwise be the number of this machine's processors. The result is None if the environment
@@ -180,7 +180,7 @@ def _check(inspections: Sequence[Inspection], path: Path, costs: Costs) -> int:
     if not result.compared:
         locked = ", ".join(sorted({item.triton for item in lock.kernels})) or "no version"
         raise UsageError(
-            f"{path} has no entries for these kernels with their present specialisations and "
+            f"{path} has no entries for these kernels with their current specialisations and "
             f"Triton {installed_triton()} (it was written with {locked}); omit --check to write it "
             "again"
         )
@@ -225,7 +225,7 @@ def inspect_command(
     stages = read_stages(stage or [])
     gpus = _gpus(gpu or [])
     require_folder(output, lock)
-    if lock is None or output is not None:  # in other cases no report is written
+    if lock is None or output is not None:  # otherwise, no report is written
         keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check needs --lock FILE, the file to compare with")
@@ -360,7 +360,7 @@ def _sources(
 
 
 def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
-    """Return a kernel in a file, a .ttir file, or the kernels of a record; none for a script."""
+    """Return the sources if a word names a kernel, a .ttir file or a record; none for scripts."""
     from ttools.core.compilation.kernel_source import source_of_file, source_of_signature
 
     if word.endswith(RECORD_SUFFIX):

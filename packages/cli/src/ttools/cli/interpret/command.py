@@ -74,13 +74,13 @@ def report_statistics(
     target: str,
     exit_code: int,
 ) -> None:
-    """Write the report to a file, or else to standard error, apart from the script's output.
+    """Write the report to a file or, by default, to standard error, apart from script output.
 
     Args:
         costs: Statistics of each kernel.
         form: Format, `text` or `json`.
         output: File to write; None for a stream.
-        on_stdout: If True, the report goes to standard output if there is no file.
+        on_stdout: If True, the report goes to standard output if `output` is None.
         target: The program as the user wrote it.
         exit_code: Exit status of the program.
     """

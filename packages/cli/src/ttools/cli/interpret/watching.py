@@ -24,8 +24,8 @@ class WatchOptions:
     """The options for watching variables.
 
     Attributes:
-        watch: Names from `--watch`; if empty, everything is recorded, and a trace alone is not
-            shown.
+        watch: Names from `--watch`. If empty, all variables are recorded, and if only a trace was
+            requested, no values are shown.
         trace: File to record values in.
         trace_limit: Maximum size of recorded values, such as `500M`.
         compare: Reference for the values; differences are reported instead of the values.
@@ -35,7 +35,7 @@ class WatchOptions:
         output: File for the report; by default standard output.
 
     Raises:
-        UsageError: Options contradict each other, or a limit lacks its file.
+        UsageError: Options contradict each other, or there is a limit although nothing is recorded.
     """
 
     watch: Sequence[str]

@@ -41,7 +41,7 @@ class _Profile(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A report.
+    """A report that was read from a file or written by a run.
 
     Attributes:
         made: Time in seconds since 1970; for a run, the time of its start.
@@ -81,18 +81,18 @@ def load(path: Path, made: float | None = None) -> Loaded:
 
 
 def shown_at(finding: Finding) -> SourceLocation | None:
-    """Return the position for a finding: the nearest line of the user, else the launch."""
+    """Return the position at which to show a finding: the innermost user line, else the launch."""
     return user_location(finding.location) or location_of_line(finding.launch)
 
 
 @dataclass
 class Reports:
-    """The reports to show, by source: a file, or the words of a run."""
+    """The reports to show, by their source: the path of a file, or the command line of a run."""
 
     loaded: dict[object, Loaded] = field(default_factory=dict)
 
     def findings(self) -> Iterator[tuple[SourceLocation, Finding, bool]]:
-        """Yield findings with a location, and whether their file has changed since."""
+        """Yield findings with their locations, and whether the file has changed since then."""
         for report in self.loaded.values():
             for finding in report.findings:
                 location = shown_at(finding)
@@ -100,7 +100,7 @@ class Reports:
                     yield location, finding, _changed_since(location.file, report.made)
 
     def lines_at(self, file: str, line: int) -> Iterator[tuple[LineCounts, bool]]:
-        """Yield counts of a line, and whether its file has changed since."""
+        """Yield counts of a line, and whether its file has changed since the report."""
         for report in self.loaded.values():
             for row in report.lines:
                 if row.line == line and same_file(row.file, file):
@@ -108,7 +108,7 @@ class Reports:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Return whether two paths lead to the same file, also through symbolic links."""
+    """Return whether two paths lead to the same file, possibly through symbolic links."""
     return one == other or Path(one).resolve() == Path(other).resolve()
 
 
@@ -131,7 +131,7 @@ class Watched:
     _read: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def changed(self, paths: list[Path]) -> Iterator[tuple[Path, bool]]:
-        """Yield files to read with True, and removed or unwatched files with False."""
+        """Yield (file, True) for files to read, (file, False) for removed or unwatched ones."""
         for path in paths:
             state = _state(path)
             if state is None:

@@ -98,7 +98,7 @@ def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
 
 
 def hover(reports: Reports, file: str, line: int, root: Path) -> str:
-    """Return what is known about a line, as Markdown; empty for nothing.
+    """Return the findings and counts of a line as Markdown; empty if there are none.
 
     Args:
         line: Line number, from 1.
@@ -136,7 +136,7 @@ def counts_text(row: LineCounts, stale: bool) -> str:
 SECTION = "ttools"
 #: Placeholder for the saved file in a line of `sanitizeOnSave`.
 FILE = "${file}"
-#: Settings for the editor itself, which it sends along: how it starts the server.
+#: Settings that only the editor uses, to start the server, but that it also sends to the server.
 _EDITORS_OWN = frozenset({"command"})
 
 
@@ -201,8 +201,8 @@ class Outcome:
 
     Attributes:
         report: The report; None if the run wrote none.
-        said: End of the run's output.
-        failure: A sentence if there is no report.
+        said: Last part of the run's output.
+        failure: Reason why there is no report, as a sentence; empty if there is one.
     """
 
     report: Loaded | None

@@ -30,7 +30,7 @@ class SidesCommand(Command):
     """A command whose options `--before` and `--after` take several words each."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Repeat the option for each of its words, as click requires."""
+        """Repeat the option before each of its words, as click requires."""
         return super().parse_args(ctx, repeated(args))
 
 

@@ -26,7 +26,7 @@ def readable_name(kernel: str) -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """Return a name of at most this many characters; longer ones lose their middle."""
+    """Shorten a name to at most `width` characters by omitting its middle."""
     if len(name) <= width:
         return name
     end = (width - 1) // 2
@@ -58,7 +58,7 @@ def _demangled(name: str) -> str:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """Return the C++ library, which torch would use too, but importing torch takes seconds."""
+    """Return the C++ library, which demangles names without the slow import of torch."""
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         library.__cxa_demangle.restype = ctypes.c_void_p

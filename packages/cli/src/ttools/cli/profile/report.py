@@ -227,7 +227,7 @@ def _projected(row: Mapping[Any, Any]) -> str:
 
 
 def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
-    """Return operations and unique bytes per second: measured on the device, else by the bound."""
+    """Return operations and unique bytes per second, by the measured time or else the bound."""
     taken = row["mean_s"] if on_device else row["bound_s"]
     return row["flops"] / taken, row["unique_bytes"] / taken
 

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 
 _RANGE = re.compile(r"(\d+):(\d+)(?::(\d+))?")
-#: A larger number of shapes means a mistake in a range.
+#: Maximum number of shapes; a larger number indicates a mistake in a range.
 _MOST = 10_000
 
 
 def read_shapes(
     words: Sequence[str], module: Any, draw: Callable[..., Any]
 ) -> list[dict[str, Any]]:
-    """Return each combination of the given values.
+    """Return all combinations of the given values.
 
     Other parameters of `inputs` get the first values that `ttools tune` would pass.
 
@@ -103,7 +103,7 @@ def read_shapes(
 
 
 def _values(word: str, text: str, entry: Any) -> list[Any]:
-    """Return the values of one word; `entry` is the parameter's domain, if it has one."""
+    """Return the values that one word lists; `entry` is the parameter's domain, if it has one."""
     labels = {str(item).removeprefix("torch."): item for item in entry or ()}
     if isinstance(entry, (tuple, range)):
         labels = {}

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
-#: Greatest number of rows in the table of all kernels, and width of names in it.
+#: Maximum number of rows in the table of all kernels, and maximum width of names in it.
 _MOST_ROWS, _NAME_WIDTH = 50, 32
 _ATOMICS = " (without those of atomics)"
-#: Greatest length of a line of source in the table of lines.
+#: Maximum length of a source line in the table of lines.
 _SOURCE_WIDTH = 44
 #: Smaller shares of instructions are left out.
 _LEAST_SHOWN = 0.02
@@ -93,7 +93,7 @@ def _on_cpu(profiled: ProfileAnalysis) -> bool:
 
 
 def _place_in_report(row: Row) -> tuple[int, float]:
-    """Return the order of rows: Triton kernels, other kernels, copies and fills, each by time."""
+    """Return a sort key: Triton kernels, other kernels, copies and fills, each by time."""
     is_kernel = row["kind"] == "kernel"
     is_triton = isinstance(row["file"], str) or row["told_by"] in ("counts", "estimate")
     group = 0 if is_triton else 1 if is_kernel else 2
@@ -205,13 +205,13 @@ class _Blocks:
                 yield block(f"Advice for {_title(row)}", facts)
 
     def _times(self, row: Row) -> tuple[str, str]:
-        """Return the name and the distribution of times; the table has the time of one launch."""
+        """Return the label and the distribution of times, which is empty for a single launch."""
         name = "CPU time" if _on_cpu(self._profiled) else "time"
         return name, "" if row["launches"] == 1 and row["kind"] == "kernel" else _time(row)
 
     # ---- facts
     def _refused(self, row: Row) -> str:
-        """Return why the device rejects launches; empty if it does not."""
+        """Return the reason why the device rejects launches; empty if it accepts them."""
         reason, target = row.get("cannot_launch"), self._profiled.target
         if not isinstance(reason, str) or target is None:
             return ""
@@ -249,7 +249,7 @@ class _Blocks:
         if is_sampled(row):
             return f"unknown on {device.name}, because the work of a launch is only estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
-            # The work of library kernels is always unknown, so this is not mentioned.
+            # Not mentioned for library kernels, because their work is always unknown.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
         text = f"{seconds(row['bound_s'])} on {device.name}, limited by {row['limited_by']}"
         intensity = number(row["intensity"])
@@ -265,7 +265,7 @@ class _Blocks:
         return text
 
     def _own(self, row: Row) -> dict[str, Inspection]:
-        """Return a kernel's inspections by the parts of their specialisations that differ."""
+        """Return a kernel's inspections by names that show how their specialisations differ."""
         from ttools.profiler.report.signatures import distinguishing_parts, is_of
 
         inspections = [
@@ -336,7 +336,7 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _letters(names: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each of several specialisations."""
+    """Return a letter for each specialisation if there are several."""
     numbered = enumerate(filter(None, names))
     return {
         name: ascii_uppercase[n] if n < len(ascii_uppercase) else f"#{n + 1}"
@@ -365,7 +365,7 @@ def _projected(row: Row) -> str:
 
 
 def _moved(row: Row) -> tuple[str, str]:
-    """Return heading and text of the bytes that copies or fills with the same name move."""
+    """Return the label and the text for the bytes that copies or fills of the same name move."""
     average = " on average" if row["launches"] > 1 else ""
     return "moves", f"{amount(row['bytes'], 'B')}{average}, {amount(row['gbytes'] * 1e9, 'B')}/s"
 
@@ -483,7 +483,7 @@ def narrow_accesses(inspection: Inspection) -> str:
 def metric_cells(
     metrics: Iterable[Metric], row: Row, special: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return the texts of some columns of a row.
+    """Return the texts of the given metrics for one row.
 
     Args:
         metrics: Metrics to show, one per column.

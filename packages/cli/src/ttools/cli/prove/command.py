@@ -1,4 +1,4 @@
-"""`ttools prove`: the sizes for which all launches are correct, or the least that fails."""
+"""`ttools prove`: the sizes for which all launches are correct, or the smallest that fails."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Proving:
         assume: Assumptions about the contents of tensors, such as `index=0:n-1,sorted`.
         form: Format of the report, such as `text` or `json`.
         output: File for the report; standard output if None.
-        fail_on: Least severity of findings that make the command fail.
+        fail_on: Lowest severity of findings that make the command fail.
         timeout: Time limit of the proof in seconds; None for the default, 0 for no limit.
         require_proof: If True, an undecided verdict has a separate exit status.
         memory: Bytes that the tensors of a script's launch may take; None for the default.
@@ -143,7 +143,8 @@ class Proving:
             report = _interrupted(ranges, str(work), self.fail_on)
             status = exit_codes.INTERRUPTED
         if checked is not None:
-            # Accesses without a proof have findings for the script's own sizes.
+            # Accesses that are not proved are checked at the script's own sizes and may have
+            # findings.
             lines = {finding.location for finding in report.findings}
             own = [f for f in checked.findings if f.location not in lines]
             report = replace(report, findings=(*report.findings, *own))

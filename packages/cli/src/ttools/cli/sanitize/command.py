@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from ttools.sanitizer.gpu import GpuSanitization
 
 
-#: How long a process waits at its end for a report that another thread writes.
+#: Maximum time in seconds that a process waits at its end for a report that another thread writes.
 _PATIENCE_S = 5.0
 
 
 @dataclass(kw_only=True)
 class SanitizeEnding:
-    """The end of one run: its report and exit status.
+    """Ends one run: writes its report and determines the exit status.
 
     Attributes:
         checked: The run that checked the kernels.
@@ -142,7 +142,7 @@ class SanitizeEnding:
         return status or self._exit_status(report)
 
     def status_after_hard_exit(self, status: int) -> int:
-        """Conclude a run whose program called `os._exit`, so that errors cannot be raised."""
+        """Conclude a run whose program called `os._exit`; errors are shown instead of raised."""
         try:
             return self.conclude(status)
         except TtoolsError as error:
@@ -150,7 +150,7 @@ class SanitizeEnding:
             return exit_codes.of_error(error)
 
     def _unchecked(self) -> Iterator[str]:
-        """Describe what was not checked although the user may assume so."""
+        """Warn about kernels that were not checked although the user may assume that they were."""
         launched = {entry.kernel for entry in self.checked.launches}
         for name in self.only:
             if name not in launched:
@@ -509,7 +509,7 @@ def _run(
     except UsageError:
         raise
     except KernelError as error:
-        # Only a .ttir file gets here; in a script it is the script's exception.
+        # This error arrives here only from a .ttir file; in a script it is the script's exception.
         show_error(error)
         return exit_codes.FINDINGS, None
     except TtoolsError as error:

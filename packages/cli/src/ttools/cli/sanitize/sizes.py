@@ -20,7 +20,7 @@ def prove_instead(
     refused: Mapping[str, object],
     device_map: str | None,
 ) -> int:
-    """Run `ttools prove`, and show the command to type from the next release on.
+    """Run `ttools prove`, and show the command that replaces the deprecated options.
 
     Args:
         proving: Options of the proof.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def read_configs(space: Path | None) -> list[Any] | None:
-    """Return the configurations of a space after a note of its size; None without a space.
+    """Return the configurations of a space, and write a note of its size; None without a space.
 
     Raises:
         UsageError: The space is invalid or empty.
@@ -137,7 +137,7 @@ def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]
 def read_executor(
     gpus: str | None, ray: str | None, workers: int | None
 ) -> Callable[[], WorkerPool] | None:
-    """Return what the options select; None for a process on this machine.
+    """Return the executor that the options select; None for a process on this machine.
 
     Raises:
         UsageError: The options are invalid or contradict each other.
@@ -178,7 +178,7 @@ STORE = Path("ttools-tunings.sqlite")
 
 
 class TuneCommand(TargetCommand):
-    """The command, in which the words that read a store do not name scripts."""
+    """The `tune` command, in which the names of its subcommands do not name scripts."""
 
     reserved = tuple(READINGS)
 
@@ -294,7 +294,7 @@ def tune_command(
                 status, failure = run_kernel(
                     words[0], configs, inputs, device_map, on_gpu=run.on_gpu
                 )
-    except LockError as error:  # the report is written nevertheless
+    except LockError as error:  # the report is written despite the error
         failure = failure or error
     if work is None and status == exit_codes.OK and not all(map(_is_won, run.results)):
         status = exit_codes.FINDINGS
@@ -430,7 +430,7 @@ def _report(
 
 
 def _planned(run: TuningRun, result: TuningResult) -> dict[str, Any]:
-    """Return the plan for a problem, and the number of new trials."""
+    """Return a description of the plan for a problem, with the number of new trials."""
     return {
         "effort": run.effort,
         "space": result.space,
@@ -455,6 +455,6 @@ def _show_messages(run: TuningRun, store: Path, only: Sequence[str], failed: boo
         return  # the failure of the script explains it
     elif not run.single and not run.locked:
         which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
-        # Launches on a GPU that are not tuned are not counted.
+        # Untuned launches on a GPU are not counted.
         kind = "Triton" if not (run.clock.launches or run.on_gpu) else "autotuned"
         say("note", f"no {kind} kernel{which} was launched, so nothing was tuned")

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from ttools.tuner.store.store import TuningEntry
 
 
-#: Columns of configurations that can win, for timed and for only compiled ones.
+#: Columns for configurations that can win, if they were timed, and if they were only compiled.
 TIMED = ("median", "timed", "ratio", "ratio within")
 TIMED_ON_GPU = (*TIMED, "registers", "spilled")
-#: Number of configurations that cannot win in a report that is not verbose.
+#: Maximum number of configurations that cannot win in a report that is not verbose.
 _MOST_UNABLE = 3
 COMPILED = ("projected", "within", "ratio", "registers", "spilled", "shared", "occupancy")
 
@@ -64,7 +64,7 @@ class TuningView:
 
     @cached_property
     def _same(self) -> list[Trial]:
-        """Return configurations that make the same launch as another one."""
+        """Return the configurations that lead to the same launch as another one."""
         winner = self.entry.winner
         return [t for t in self._ranked if t.same_as and t.status == "ok" and t.key != winner]
 
@@ -97,7 +97,7 @@ class TuningView:
         return TIMED_ON_GPU if any(trial.samples for trial in trials) else COMPILED
 
     def able(self) -> list[tuple[str, ...]]:
-        """Return mark of the winner, configuration and columns of the fastest configurations."""
+        """Return rows for the fastest configurations: the winner's mark, configuration, columns."""
         from ttools.tuner.store.ranking import winning_trial
 
         best = winning_trial(self.entry)
@@ -157,7 +157,7 @@ class TuningView:
         return "" if best is None or best.projection is None else projected_text(best, star=False)
 
     def less_certain(self) -> str:
-        """Return why projections with a star are less certain, beside the winner's reasons."""
+        """Return why projections with a star are less certain, if the winner's line omits it."""
         shown = [trial.projection for trial in self._able[:MOST_SHOWN]]
         why = dict.fromkeys(text for own in shown if own for text in own["outside"])
         stated = self.projected()
@@ -165,7 +165,7 @@ class TuningView:
 
 
 def _most_unable() -> int:
-    """Return how many configurations that cannot win are shown."""
+    """Return the maximum number of configurations to show among those that cannot win."""
     return MOST_SHOWN if verbosity() == "verbose" else _MOST_UNABLE
 
 
@@ -189,7 +189,7 @@ def _static(trial: Trial) -> Sequence[str]:
 def write_as_text(
     entries: Sequence[TuningEntry], output: Path | None, *, importance: bool = False
 ) -> None:
-    """Write a block per kernel and key: configurations that can win by time, then the others.
+    """Write a block per kernel and key: configurations that can win, by time, then the others.
 
     Args:
         entries: Tunings of a store or a run.

@@ -1,4 +1,4 @@
-"""`ttools verify`: compares a candidate with its reference over all inputs of a caller."""
+"""`ttools verify`: compares a candidate with its reference over all inputs a caller may pass."""
 
 from __future__ import annotations
 

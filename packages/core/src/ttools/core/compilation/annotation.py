@@ -16,7 +16,7 @@ from ttools.core.location import SourceLocation
 
 @dataclass(frozen=True)
 class StageLine:
-    """A line of a stage.
+    """A line in the text of a compilation stage, such as TTIR or PTX.
 
     Attributes:
         number: Line number in the stage's text, from 1.
@@ -34,7 +34,7 @@ class StageLine:
         return replace(self.location, column=0) if self.location else None
 
 
-#: A quoted string, in the syntax of any stage.
+#: Matches a quoted string in the text of any stage.
 _STRING = r'"(?:[^"\\]|\\.)*"'
 
 
@@ -43,7 +43,7 @@ def _text(string: str) -> str:
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:
-    """Return the lines of a stage with their sources, without lines that only define locations."""
+    """Return the lines of a stage with their source locations, without definitions of locations."""
     return list(_READERS[stage](text))
 
 
@@ -66,7 +66,7 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """Return the innermost location: that of the callee, or the first of several locations."""
+    """Resolve a location to a position: the callee's if inlined, the first one if fused."""
     for _ in range(_DEEPEST):
         position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
@@ -105,7 +105,7 @@ def _debug_location(
     if kind != "DILocation" or location.get("line", "0") == "0":
         return None
     node = location
-    for _ in range(_DEEPEST):  # from scopes to the file
+    for _ in range(_DEEPEST):  # follow scopes outwards to the file
         if "filename" in node:
             folder, name = (_text(node.get(k, '""')) for k in ("directory", "filename"))
             return SourceLocation(f"{folder}/{name}", int(location["line"]), _column(location))

@@ -34,21 +34,22 @@ from ttools.core.location import SourceLocation, shown_line, shown_place, source
 from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
 
-#: Defaults of options, which are not printed.
+#: Default values of options; options with these values are not printed.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Readings:
-    """The properties of a compiled kernel that take long to determine, as plain data.
+    """The properties of a compiled kernel that are slow to determine, as plain data.
 
     NVIDIA's disassembler takes a quarter of a second of CPU time to start. Other processes
     therefore determine these properties while the program that launches the kernel runs.
 
     Attributes:
         sass: Disassembled NVIDIA machine code; None for other targets.
-        resources: The same as in `Inspection`, as are the attributes after it.
+        resources: Resources of the kernel. This and the remaining attributes have the same meaning
+            as in `Inspection`.
     """
 
     sass: str | None
@@ -81,7 +82,7 @@ class Inspection(ShowsItself):
         return inspection
 
     def readings(self) -> Readings:
-        """Determine the properties that take long.
+        """Determine the properties that are slow to compute.
 
         Raises:
             TtoolsError: NVIDIA's binary tools are missing.
@@ -159,7 +160,7 @@ class Inspection(ShowsItself):
 
     @cached_property
     def access_layouts(self) -> list[AccessLayout]:
-        """Return the accesses to tiles whose layouts are known."""
+        """Return the accesses to tiles with known layouts."""
         return access_layouts(self.compilation)
 
     @cached_property
@@ -190,7 +191,7 @@ class Inspection(ShowsItself):
         return [f"{name}: {kind}" for name, kind in self.source.parameters().items()]
 
     def figures(self) -> dict[str, float | int | None]:
-        """Return the numbers by which two compilations are compared."""
+        """Return the figures that are compared between two compilations."""
         occupancy = self.occupancy
         resources = self.resources
         return {
@@ -241,7 +242,7 @@ def _place(location: SourceLocation | None) -> dict[str, Any] | None:
 def inspect_sources(
     sources: Sequence[KernelSource], target: Target, inspections: list[Inspection] | None = None
 ) -> list[Inspection]:
-    """Compile kernels for a target, in order, with the reasons for repeated compilations.
+    """Compile kernels for a target in order, and record why a kernel is compiled more than once.
 
     Args:
         inspections: A list to which each result is added as soon as it exists; a new list by
@@ -262,7 +263,7 @@ def inspect_sources(
 
 
 def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
-    """Return the text of an inspection: the summary, or the given stages instead."""
+    """Return an inspection as text: a summary, or the given stages if there are any."""
     body = (
         [line for stage in stages for line in _stage(inspection, stage)]
         if stages
@@ -272,7 +273,7 @@ def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
 
 
 def title(inspection: Inspection) -> str:
-    """Return, e.g., `softmax_kernel for sm_90, num_warps=4`."""
+    """Return a title such as `softmax_kernel for sm_90, num_warps=4`."""
     options = inspection.source.options.items()
     text = "".join(f", {n}={v}" for n, v in options if _USUAL.get(n) != v)
     return f"{inspection.source.name} for {inspection.target.name}{text}"
@@ -374,7 +375,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
-    """Return table rows: a heading, then each figure of both compilations with the ratio."""
+    """Return table rows: a heading, then one row per figure with both values and their ratio."""
     second = other.figures()
     rows = [
         (name, _figure(value), _figure(second[name]), _change(value, second[name]))

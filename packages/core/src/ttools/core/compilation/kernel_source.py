@@ -33,9 +33,10 @@ class KernelSource:
 
     Attributes:
         function: The `JITFunction`; None for a file.
-        signature: Triton's type by parameter; `constexpr` for a constant.
-        constants: Values of constants by path of parameter indices.
-        hints: Triton's attributes by path of parameter indices.
+        signature: Triton type of each parameter, by name; `constexpr` for a constant.
+        constants: Values of constants by index path: `(2,)` is the third parameter, `(2, 0)` the
+            first element of a tuple that is passed for it.
+        hints: Triton's attributes of parameters, such as divisibility by 16, by index path.
         options: Launch options: num_warps, num_stages, …
         path: Path of the TTIR file; None for a function.
         described: Descriptions of the parameters by name, for a TTIR file only.
@@ -67,7 +68,7 @@ class KernelSource:
         return hash(self._key)
 
     def specialises_like(self, other: KernelSource) -> bool:
-        """Return whether function, specialisation and the values of common options agree."""
+        """Return whether the function, the specialisation and all options present in both agree."""
         return (
             self.function is other.function
             and self.parameters() == other.parameters()
@@ -102,7 +103,7 @@ class KernelSource:
 
 
 def _comparable(value: Any) -> object:
-    """Return a hashable key that is equal for values which Triton compiles alike."""
+    """Return a hashable key that is equal for values that Triton compiles to the same code."""
     if isinstance(value, Mapping):
         return tuple((name, _comparable(item)) for name, item in value.items())
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Performance baselines: files of static costs of kernels, which show regressions without a GPU.
+"""Performance baselines: files with static costs of kernels, to detect regressions without a GPU.
 
 An entry describes a kernel with one specialisation, for one target, compiled by one version of
 Triton: registers, spills, shared memory, instructions, accesses, and instructions per source line.
@@ -25,12 +25,12 @@ from ttools.core.location import SourceLocation, source_line
 from ttools.core.triton_versions.version import installed_triton
 
 SCHEMA = "ttools.perf-lock/1"
-#: The projected microseconds of all launches of a specialisation. If this figure is known and has a
-#: limit, no other figure is checked, because on the history of a library, the other figures
-#: predicted regressions less well.
+#: Total projected time of all launches of a specialisation, in microseconds. If this figure is
+#: known and has a limit, no other figure is checked: over the commit history of a library, the
+#: other figures were worse predictors of regressions.
 PROJECTED = "projected time"
-#: The allowed worsening of each figure, relative to the stored value. The file can override
-#: them. Figures without a limit are stored for information.
+#: The allowed increase (or decrease, where smaller is worse) of each figure, relative to the stored
+#: value. The file can override them. Figures without a limit are stored for information.
 LIMITS: dict[str, float] = {
     PROJECTED: 0.03,
     "registers": 0.1,
@@ -85,17 +85,17 @@ class Entry:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def by_text(self, figure: str) -> Mapping[str, float]:
-        """Return a figure's amount by line; for static figures, the number of instructions."""
+        """Return the contribution of each line to a figure; for static figures, instructions."""
         return self.costs.get(figure, self.lines)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return a key that is equal for the same specialisation compiled by another Triton."""
+        """Return a key of the specialisation that does not depend on the version of Triton."""
         return (*self.place, str(self.parameters), str(self.options))
 
     @property
     def place(self) -> tuple[str, str]:
-        """Return kernel and target, which all specialisations share."""
+        """Return the kernel and the target, which are the same for all its specialisations."""
         return (self.kernel, self.target)
 
 

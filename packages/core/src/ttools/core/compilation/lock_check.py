@@ -1,7 +1,7 @@
 """Finds kernels whose costs have grown since a performance baseline was written.
 
 Each specialisation is compared with the stored entry of the same specialisation. If a commit
-changes how a kernel is specialised (another block size, another parameter or number of warps), the
+changes how a kernel is specialised (by its block size, a parameter or the number of warps), the
 total projected time of the new specialisations is compared with that of the specialisations that no
 longer exist.
 """
@@ -92,7 +92,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Stored entries and compilations whose sums are compared; usually one of each."""
+    """Stored entries and current compilations with total costs to compare; usually one of each."""
 
     before: Sequence[Entry]
     now: Sequence[CurrentCosts]
@@ -109,7 +109,7 @@ def current_costs(inspection: Inspection, costs: RunCosts | None = None) -> Curr
 
 
 def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
-    """Compare present costs with the entries of the installed Triton version."""
+    """Compare current costs with the entries of the installed Triton version."""
     triton = installed_triton()
     before = [entry for entry in lock.kernels if entry.triton == triton]
     regressions: list[Regression] = []
@@ -127,7 +127,7 @@ def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
 
 
 def _pairs(before: Sequence[Entry], now: Sequence[CurrentCosts]) -> Iterator[_Pair]:
-    """Pair entries and costs by specialisation, the rest by kernel, and finally by target."""
+    """Pair entries with current costs by specialisation, then by kernel, then by target."""
     keys: tuple[Callable[[Entry], Hashable], ...] = (
         lambda entry: entry.key,
         lambda entry: entry.place,
@@ -155,7 +155,7 @@ def _is_timed(pair: _Pair) -> bool:
 
 
 def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Iterator[Regression]:
-    """Yield a regression of the projected time; without times, one for each worse figure."""
+    """Yield a regression of the projected time, or of each worse figure if there are no times."""
     worse = list(_worse(pair, limits))
     decisive = [change for change in worse if not timed or change[0] == PROJECTED]
     beside = tuple(_change(*change) for change in worse if change not in decisive)
@@ -172,7 +172,7 @@ def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Itera
 
 
 def _worse(pair: _Pair, limits: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yield figures beyond their limits; for sums of several compilations, only times."""
+    """Yield the figures that exceed their limits; only times if compilations are summed."""
     alone = len(pair.before) == len(pair.now) == 1
     for name, limit in limits.items():
         olds = [item.figures.get(name) for item in pair.before]
@@ -197,7 +197,7 @@ def _names(pair: _Pair) -> str:
 
 
 def _cause(pair: _Pair, figure: str) -> SourceLocation | None:
-    """Return the changed line with the largest share of a figure, else the line that grew most.
+    """Return the changed line that contributes most to a figure, or else the line that grew most.
 
     Changed lines have priority, because the assembler attributes branches of inlined functions to
     later lines, which therefore seem to grow.

@@ -37,8 +37,8 @@ class Instruction:
         opcode: Mnemonic with modifiers, such as `LDG.E.128`.
         operands: Text of the operands, as printed.
         guard: The predicate that controls execution, such as `!P0`; empty if there is none.
-        rare: True if the instruction belongs to code of a library function that handles extreme
-            values and is rarely executed.
+        rare: True if the instruction is in the rarely executed part of a library function that
+            handles extreme values.
     """
 
     opcode: str
@@ -63,7 +63,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions `first` to `last`, where the last one is the backward branch.
+    """A loop of the instructions `first` to `last`, which is the backward branch.
 
     Attributes:
         parent: Index of the enclosing loop.
@@ -131,7 +131,7 @@ def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
 def _detours(
     instructions: Sequence[Instruction], labels: Mapping[str, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges that a floating-point test skips and that call, loop or use local memory."""
+    """Yield ranges that a floating-point test may skip and that contain calls, loops or spills."""
     for at, instruction in enumerate(instructions):
         target = _target(instruction, labels)
         if not instruction.guard or target is None or target <= at + 1:
@@ -206,7 +206,7 @@ def constant_trip_count(code: MachineCode, loop: Loop) -> float | None:
 
 
 def _predicates(instruction: Instruction) -> tuple[str, ...]:
-    """Return the predicates that an instruction may write: among its first two operands."""
+    """Return the predicates that an instruction may write: those in its first two operands."""
     return tuple(operand.strip() for operand in instruction.operands.split(",")[:2])
 
 

@@ -76,7 +76,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Return the share of the multiprocessor's warps that are resident, 0 to 1."""
+        """Return the resident warps as a share of the maximum, from 0 to 1."""
         return self.warps / self.most_warps
 
 
@@ -139,7 +139,7 @@ _LOCAL_ARRAY = re.compile(r"^\s*\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+\S+\[(\d+)
 def _nvidia(compilation: Compilation) -> tuple[int, int, int, int]:
     usage = resource_usage(compilation.binary)
     local, ptx = local_memory(usage), compilation.texts["ptx"]
-    # Without local memory nothing is spilled, and the tools, which take a second, are not needed.
+    # Without local memory nothing is spilled, so the tools, which take a second, need not run.
     moved = spill_traffic(compilation.assembled.output) if local else 0
     spilled = spilled_bytes(local, ptx, moved)
     moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass)) if spilled else 0
@@ -179,8 +179,8 @@ def occupancy(resources: Resources, limits: Limits) -> Occupancy:
     if resources.shared > limits.shared_per_block:
         allowed["shared memory"] = 0
     blocks = min(allowed.values())
-    # If several resources allow equally few blocks, warps and blocks are reported, because these
-    # limits do not depend on the kernel.
+    # If several resources allow the same number of blocks, the last of them is reported: the limits
+    # on warps and blocks are preferred, because they do not depend on the kernel's code.
     limited_by = [name for name, count in allowed.items() if count == blocks][-1]
     return Occupancy(
         blocks=blocks,

@@ -1,11 +1,13 @@
 """Counts the wavefronts of shared-memory accesses, from the addresses of a warp's lanes.
 
 Shared memory has 32 banks of four bytes. Lanes that access different words in the same bank are
-served in successive wavefronts. Addresses depend on the number of the thread, so the integer
-instructions of the machine code are evaluated for the 32 lanes of the first warp. Each instruction
-is evaluated once, in the order of the code. Values from memory, parameters or the program id are
-unknown, and so are all values derived from them. Unknown terms of an address are assumed to be the
-same for all lanes and a multiple of the width of all banks, so that they do not affect conflicts.
+served in successive wavefronts. For example, if lane i accesses the word at byte 8 * i, lanes i and
+i + 16 use the same bank, so the access takes two wavefronts. Addresses depend on the number of the
+thread, so the integer instructions of the machine code are evaluated for the 32 lanes of the first
+warp. Each instruction is evaluated once, in the order of the code. Values from memory, parameters
+or the program id are unknown, and so are all values derived from them. Unknown terms of an address
+are assumed to be the same for all lanes and a multiple of the width of all banks, so that they do
+not affect conflicts.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _SPECIAL |= {"SR_TID.Y": _ZERO, "SR_TID.Z": _ZERO}
 
 
 def shared_wavefronts(code: MachineCode) -> dict[int, float]:
-    """Return the wavefronts of each access to shared memory, by index of the instruction."""
+    """Return the number of wavefronts of each shared-memory access, by index of the instruction."""
     machine = _Machine()
     wavefronts = {}
     for at, instruction in enumerate(code.instructions):
@@ -43,7 +45,7 @@ def shared_wavefronts(code: MachineCode) -> dict[int, float]:
 
 
 def least_wavefronts(instruction: Instruction) -> float:
-    """Return the wavefronts of an access by all lanes without bank conflicts."""
+    """Return the number of wavefronts of an access by all lanes if it has no bank conflicts."""
     if instruction.name in ("LDSM", "STSM"):
         return float(instruction.bytes // 4)
     return max(1.0, instruction.bytes / _BANK)
@@ -81,7 +83,7 @@ def _bank_conflicts(addresses: NDArray[np.int64], active: NDArray[np.bool_], siz
 
 
 class _Machine:
-    """The values of a warp's registers and predicates, as far as they are known."""
+    """The known values of a warp's registers and predicates."""
 
     def __init__(self) -> None:
         self._registers: dict[str, Lanes] = {}

@@ -126,7 +126,7 @@ def launched() -> Iterator[list[Any]]:
 
 
 def source_by_kernel(kernels: Iterable[Any]) -> dict[Any, KernelSource]:
-    """Return the source of each compiled kernel, by its `src`; equal sources are one object.
+    """Map the `src` of each compiled kernel to its source; equal sources are the same object.
 
     Kernels that were not compiled from a Python function are left out.
     """

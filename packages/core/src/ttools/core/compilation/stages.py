@@ -29,7 +29,7 @@ _BINARIES = {"cuda": "cubin", "hip": "hsaco"}
 
 
 class CompilationError(TtoolsError):
-    """Triton's compiler rejected a kernel; the message is the compiler's."""
+    """Triton's compiler rejected a kernel; the message is that of the compiler."""
 
 
 class Assembled(NamedTuple):
@@ -90,7 +90,7 @@ class Compilation:
 
     @computed_once
     def sass(self) -> str:
-        """Return NVIDIA machine code, disassembled, with source lines."""
+        """Return the disassembled NVIDIA machine code with source lines."""
         again = self.assembled.binary
         # Prefer the binary with corrected lines, unless its code differs from the original's.
         return disassemble(again if same_code(again, self.binary) else self.binary)
@@ -148,7 +148,7 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
 
 
 def launched_compilation(source: KernelSource, target: Target) -> Compilation | None:
-    """Return what `compile_for` returns, or None if it would have to compile the kernel."""
+    """Return the same as `compile_for`, or None if that would have to compile the kernel."""
     compiled = _compiled_before(source, target)
     return None if compiled is None else _compilation(source, target, compiled)
 
@@ -194,7 +194,7 @@ def _compiled_before(source: KernelSource, target: Target) -> Any:
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
-    """Compile a kernel up to memory allocation, which is several times faster than all stages.
+    """Compile a kernel only up to memory allocation, several times faster than completely.
 
     Raises:
         CompilationError: Triton's compiler rejects the kernel.
@@ -205,7 +205,7 @@ def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
 
 @contextmanager
 def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the backend and the options it supports; add context to compilation errors."""
+    """Yield Triton's backend and the supported options; add context to errors in the block."""
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():
@@ -231,7 +231,7 @@ def read_stages(names: Sequence[str]) -> list[str]:
     """Return the named stages in the order of compilation.
 
     Raises:
-        UsageError: A name is not that of a stage.
+        UsageError: There is no stage with one of these names.
     """
     all_stages = list(dict.fromkeys(name for stages in STAGES.values() for name in stages))
     for name in names:

@@ -1,9 +1,9 @@
 """Conversion between a mapped CUDA tensor and a CPU tensor with the same memory.
 
 A tensor of a mapped device is a real CUDA tensor of torch whose data pointer refers to host memory.
-DLPack converts CPU tensors to such tensors and back: its header contains the device type, which is
-overwritten. Nothing is copied, and both tensors keep the shared memory alive. Sparse tensors are
-rebuilt from their parts.
+CPU tensors are converted to such tensors and back through DLPack, by overwriting the device type in
+the DLPack header. Nothing is copied, and both tensors keep the shared memory alive. Sparse tensors
+are rebuilt from their parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DL_CPU, _DL_CUDA = 1, 2
 #: the device field is written for every operand and result, and creating a ctypes object for each
 #: address would take longer than DLPack itself.
 _words = (ctypes.c_uint64 * (1 << 57)).from_address(0)
-#: Index of the word with a capsule's pointer, after the reference count and the type.
+#: Index of the word of a capsule with its pointer, after the reference count and the type.
 _POINTER = 2
 #: Index of the word of a `DLManagedTensor` with device type (low half) and device number.
 _DEVICE = 1
@@ -42,13 +42,13 @@ _PARTS = {
 
 
 def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
-    """Return the CPU's kernel; if it reads only sizes, it accepts tensors of any device."""
+    """Return torch's own kernel; one that reads only sizes accepts tensors of any device."""
     call = torch.library.get_kernel(name, key).call_boxed
     return partial(call, dispatch_keys(key))
 
 
 def dispatch_keys(key: str) -> Any:
-    """Return the set of one dispatch key."""
+    """Return the dispatch key set that contains only this key."""
     return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
 
@@ -67,8 +67,8 @@ def check_capsules() -> None:
         raise LookupError("capsules have a different memory layout in this version of Python")
 
 
-# These are kernels instead of operators, because a script may have registered CUDA kernels for the
-# operators.
+# The kernels are called directly instead of the operators, because a script may have registered
+# CUDA kernels for the operators.
 _conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
 
 
@@ -80,7 +80,7 @@ def to_cuda(tensor: torch.Tensor) -> Any:
     """
     if memory.is_mapped():
         return _with_device(tensor, _DL_CUDA)
-    # A tensor may be used after its map has ended, and DLPack must not initialise CUDA then.
+    # A tensor may be used after its device map has ended, when DLPack must not initialise CUDA.
     hooks.ask_on_next_use(False)
     try:
         return _with_device(tensor, _DL_CUDA)

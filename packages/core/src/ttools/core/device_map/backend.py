@@ -1,8 +1,8 @@
-"""A CUDA backend for torch whose memory is the host's.
+"""A CUDA backend for torch that uses host memory.
 
-torch's C++ code uses kernels (`operators/registry.py`), a guard and hooks (`hooks.py`) of the
-backend for a tensor's device. Once installed, they stay until the process ends, so that existing
-tensors remain usable.
+For each device type, torch's C++ code needs a backend: kernels of operators
+(`operators/registry.py`), a device guard and hooks (`hooks.py`). Once installed, they stay until
+the process ends, so that existing tensors remain usable.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def _install_kernels() -> None:
     for library in libraries.values():
         hooks.keep(library)
     with warnings.catch_warnings():
-        # A torch build for CUDA warns that its own kernels are overridden.
+        # Suppress the warning of a CUDA build of torch that its own kernels are overridden.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         for key, backend in BACKENDS.items():
             for name, kernel in kernels(key):
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
-    # Libraries have tensor subclasses that wrap other tensors; these call the CPU operators.
+    # Tensor subclasses of libraries may wrap a CPU tensor and call the operators of the CPU.
     libraries["aten"].impl("_pin_memory", memory.pinned_copy, "CPU")
     libraries["aten"].impl("is_pinned", memory.is_pinned, "CPU")
     for key, backend in BACKENDS.items():

@@ -107,7 +107,7 @@ def _using_pool(*args: object, **kwargs: object) -> Iterator[None]:
     yield
 
 
-#: Memory functions of `torch.cuda`, by name.
+#: Replacements for memory functions of `torch.cuda`, by name.
 OF_CUDA: dict[str, Any] = {
     "MemPool": _Pool,
     "max_memory_allocated": _max_memory_allocated,
@@ -118,13 +118,13 @@ OF_CUDA: dict[str, Any] = {
     "memory_cached": _memory_allocated,
     "memory_reserved": _memory_allocated,
     "memory_stats_as_nested_dict": _statistics,
-    # These are separate functions, because Dynamo identifies its rules by function.
+    # These are separate functions, because Dynamo looks up its rules by function object.
     "reset_max_memory_allocated": lambda device=None: _forget_peak(),
     "reset_max_memory_cached": lambda device=None: _forget_peak(),
     "reset_peak_memory_stats": _forget_peak,
     "use_mem_pool": _using_pool,
 }
-#: Functions of `torch._C`, by name.
+#: Replacements for functions of `torch._C`, by name.
 OF_TORCH: dict[str, Callable[..., Any]] = {
     "_cuda_memorySnapshot": lambda *_: {name: [] for name in _SNAPSHOT},
     "_cuda_record_memory_history": lambda *_: None,
@@ -170,7 +170,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 
 def _synchronize(device: object = None) -> None:
-    """Return immediately, or raise CUDA's error while a graph is captured."""
+    """Return immediately, or raise CUDA's error if a graph is being captured."""
     refuse_waiting()
 
 
@@ -181,8 +181,8 @@ def _properties_field(field: str) -> Callable[..., Any]:
     return answer
 
 
-# Queries that do not count as use of the device, because a script may continue on the CPU after
-# them.
+# These queries do not count as use of the device, because a script may make them and then continue
+# on the CPU.
 _QUERIES: dict[str, Any] = {
     "is_available": _answer(True),
     "is_initialized": _answer(True),
@@ -237,7 +237,7 @@ _DEVICE: dict[str, Any] = {
     "stream": StreamContext,
     "synchronize": _synchronize,
     "utilization": _answer(0),
-    # Separate functions, because Dynamo keeps rules by function.
+    # These are separate functions, because Dynamo looks up its rules by function object.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
     **OF_CUDA,
 }
@@ -262,7 +262,7 @@ _ACCELERATOR: dict[str, Any] = {
     "set_stream": set_stream,
     "synchronize": _synchronize,
 }
-#: Functions that `torch.accelerator` shares with `torch.cuda`.
+#: Replacements for functions that both `torch.accelerator` and `torch.cuda` have.
 _MEMORY = (
     *("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"),
     *("empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
@@ -297,7 +297,7 @@ def replacements(
     for owner in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs):
         yield from ((owner, name, f) for name, f in functions.items() if hasattr(owner, name))
     yield from ((cuda.nvtx, name, f) for name, f in _NVTX.items() if hasattr(cuda.nvtx, name))
-    # The default stream of torch's own context manager for captures.
+    # `torch.cuda.graph` creates this stream on first use and then captures on it by default.
     yield cuda.graphs.graph, "default_capture_stream", None
     yield torch._C, "_host_emptyCache", _answer(None)
     for name in ("start", "stop"):
@@ -326,7 +326,7 @@ def replacements(
 
 
 class _AbsentError(UnsupportedError, AttributeError):
-    """A function exists only in torch builds for CUDA, which torch detects by `hasattr`."""
+    """Raised for a function of CUDA builds of torch, so that `hasattr` returns False for it."""
 
 
 def _absent(name: str) -> Any:

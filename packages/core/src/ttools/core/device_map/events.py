@@ -22,7 +22,7 @@ class Event:
         return torch.device("cuda", 0)
 
     def record(self, stream: object = None) -> None:
-        """Record the current time, since all earlier work has finished."""
+        """Record the current time; all earlier work has already finished."""
         self._time_ns = time.perf_counter_ns()
 
     def elapsed_time(self, end_event: Event) -> float:

@@ -1,9 +1,9 @@
 """Random number generators of the mapped device, independent of the CPU's.
 
 The state of a CUDA generator consists of a seed and an offset, which libraries read and set to draw
-numbers in their own kernels. Here, a CPU generator draws the numbers, whose state is much longer.
-Whenever seed and offset are read or set, the CPU generator is seeded again from them, so that equal
-pairs give equal numbers.
+numbers in their own kernels. Here, the numbers are drawn by a CPU generator, which has a much
+larger state. Whenever seed and offset are read or set, the CPU generator is seeded again from them,
+so that equal pairs of seed and offset give equal numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Original: Any = torch.Generator
 _STATE = struct.Struct("<QQ")
 #: Increment of the offset after drawing; CUDA's offsets are multiples of four.
 _STEP = 4
-#: Offsets from this number on represent states that are only known when a graph is replayed.
+#: Offsets of at least this value represent states that become known when a graph is replayed.
 _IN_GRAPHS = 1 << 48
 
 
@@ -50,7 +50,7 @@ class DeviceGenerator(Generator):
     """A random number generator of the mapped device, whose numbers a CPU generator draws."""
 
     _seed = _offset = 0
-    #: State of the CPU generator at this offset.
+    #: State of the CPU generator that corresponds to this seed and offset.
     _state = b""
 
     @property
@@ -105,7 +105,7 @@ class DeviceGenerator(Generator):
         _refuse_captured("seed")
         return int(super().seed())
 
-    # CUDA's generators share this state; here a copy is enough.
+    # In CUDA, generators share this state; a copy is sufficient here.
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, other: Any) -> Any:
@@ -166,7 +166,7 @@ class DeviceGenerator(Generator):
 
 
 def _long_state(seed: int, offset: int) -> bytes:
-    """Return the CPU generator's state for a seed and an offset; it contains the seed itself."""
+    """Return the CPU generator's state for a seed and an offset; the state also stores the seed."""
     first = seed
     if offset:
         digest = hashlib.blake2b(_STATE.pack(seed, offset), digest_size=8).digest()

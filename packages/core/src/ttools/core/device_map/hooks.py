@@ -28,7 +28,7 @@ _INTERFACE = "N2at18CUDAHooksInterfaceE"
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
 #: Pinned memory comes from the CPU allocator.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
-#: Hook that returns the device of a pointer, for objects with `__cuda_array_interface__`.
+#: The hook that returns the device of a pointer, used for `__cuda_array_interface__`.
 _DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 #: Number of entries in a virtual table before the functions: the offset to the complete object, and
@@ -50,14 +50,14 @@ def install() -> None:
 
     Raises:
         LookupError: This torch lacks a symbol or has another memory layout.
-        AttributeError, OSError: The same.
+        AttributeError, OSError: For the same reasons.
     """
     actions = (_guard(), _hooks(), _initialisation())
     for action in actions:
         action()
 
 
-#: Sets whether torch calls `torch.cuda._lazy_init` when a CUDA device is next named.
+#: Sets whether torch calls `torch.cuda._lazy_init` when code next names a CUDA device.
 ask_on_next_use: Callable[[bool], object] = bool
 
 
@@ -117,7 +117,7 @@ def _guard() -> Callable[[], object]:
 
 
 def start_autograd() -> None:
-    """Make autograd's engine support the device even if there was a backward pass before.
+    """Make autograd's engine support the device even if a backward pass has already run.
 
     The engine starts a thread for each device with a guard, but only at its first backward pass.
     """
@@ -136,7 +136,7 @@ def start_autograd() -> None:
 
 
 def _queues(engine: int) -> int:
-    """Return the size in bytes of the engine's vector of device queues, its first member."""
+    """Return the size in bytes of the engine's first member, the vector of device queues."""
     first, end = (ctypes.c_void_p * 2).from_address(engine + _WORD)
     return (end or 0) - (first or 0)
 
@@ -177,8 +177,8 @@ def _hooks() -> Callable[[], object]:
 
 def _check_type(table: int, functions: int) -> None:
     """Compare the table with torch's headers."""
-    # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; the hooks of
-    # a torch for CUDA derive from the interface.
+    # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; in a CUDA
+    # build of torch, the class of the hooks derives from the interface.
     kind = ctypes.c_void_p.from_address(table - _WORD).value or 0
     name = ctypes.string_at(ctypes.c_void_p.from_address(kind + _WORD).value or 0).decode()
     base = ctypes.c_void_p.from_address(kind + 2 * _WORD).value or 0

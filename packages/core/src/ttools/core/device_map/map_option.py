@@ -15,12 +15,13 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.core.gpus.devices import Gpu
 
-#: A compute capability whose features are all available on the CPU: it has bf16 and asynchronous
-#: copies. It has no tensor memory or warp specialisation; scripts that find these would select
-#: other code.
+#: The default compute capability. Its features, such as bf16 and asynchronous copies, can all be
+#: emulated on the CPU. Later ones have tensor memory and warp specialisation, for which scripts
+#: would select different kernels.
 CAPABILITY = (8, 0)
 _FORM = "cuda=cpu[,capability=X.Y][,sms=N]"
-#: Upper bound of `sms`, above any GPU; scripts allocate arrays of this length.
+#: Upper bound of `sms`. It exceeds that of any GPU, and limits the arrays of this length that
+#: scripts allocate.
 _MOST_SMS = 65535
 
 
@@ -29,8 +30,8 @@ class DeviceMap:
     """The CUDA device that the CPU emulates.
 
     Attributes:
-        capability: The compute capability, if the device stands for GPUs of this capability. If it
-            is None, scripts see `CAPABILITY`, but the launch rules are those that hold on all GPUs.
+        capability: The compute capability to emulate. If it is None, scripts see `CAPABILITY`, but
+            launches are only compared with limits that apply to all GPUs.
         sms: Number of multiprocessors; None for the number of processors of this process.
     """
 
@@ -93,7 +94,7 @@ def map_of_gpu(gpu: Gpu) -> DeviceMap:
     """Return the device map that emulates a GPU.
 
     Raises:
-        UsageError: It is a GPU of AMD; the emulated device is a CUDA device.
+        UsageError: It is an AMD GPU; only CUDA devices can be emulated.
     """
     name = gpu.target.name
     if gpu.target.backend != "cuda":
@@ -112,7 +113,7 @@ def emulated_gpu(
     gpu: str | None,
     names: tuple[str, str] = ("device_map", "gpu"),
 ) -> str | None:
-    """Return the device map that a user requests by a device map, or by the name of a GPU.
+    """Return the requested device map, given as such or by the name of a GPU.
 
     Args:
         device_map: A device map as users write it; None if it is not given.

@@ -238,7 +238,7 @@ class _Mapping:
         self._replace(group_replacements(torch))
         self._replace(runtime_replacements(torch))
         self._choose_libraries(torch._C)
-        # torch calls it when a device is first named.
+        # torch calls this function when code first names a CUDA device.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)
         files = torch.serialization._package_registry
         entry = (0, lambda storage: None, from_file)

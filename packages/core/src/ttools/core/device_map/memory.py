@@ -23,7 +23,7 @@ def install(gpu: bool) -> None:
 
 
 def count_maps(change: int) -> None:
-    """Add 1 for a device map that begins, or -1 for one that ends."""
+    """Add `change` to the number of active maps: 1 when one begins, -1 when one ends."""
     global _maps, _launched
     _maps += change
     if _maps == 0:
@@ -61,18 +61,18 @@ def ask_for_device() -> None:
 
 
 def on_host(holder: Any) -> bool:
-    """Return whether a tensor or storage is in host memory, also if its device is `cuda`."""
+    """Return whether a tensor or storage is in host memory, even if its device is `cuda`."""
     kind = holder.device.type
     return kind == "cpu" or (kind == "cuda" and _installed)
 
 
 def pinned_copy(tensor: Any, device: Any = None) -> Any:
-    """Return a copy of a CPU tensor that counts as pinned; the kernel of `_pin_memory`."""
+    """Implement `_pin_memory`: return a copy of a CPU tensor that counts as pinned."""
     pinned = tensor.clone()
     pinned.untyped_storage()._ttools_pinned = True
     return pinned
 
 
 def is_pinned(tensor: Any, device: Any = None) -> bool:
-    """Return whether a CPU tensor counts as pinned; the kernel of `is_pinned`."""
+    """Implement `is_pinned`: return whether a CPU tensor counts as pinned."""
     return hasattr(tensor.untyped_storage(), "_ttools_pinned")

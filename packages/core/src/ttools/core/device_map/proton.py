@@ -1,9 +1,8 @@
 """Sessions of Proton, Triton's profiler, on a mapped device.
 
-Proton records scopes, metrics and their tree without a GPU. Only its sources of kernel times,
-called backends, are profilers of GPUs. Sessions therefore use the one backend that needs no GPU,
-and a launch hook adds the time of each launch. The files, the viewer and the Python functions are
-Proton's own.
+Proton records scopes, metrics and their tree without a GPU. Only its backends, which measure the
+times of kernels, need a GPU. Sessions therefore use the one backend that needs none, and a launch
+hook adds the time of each launch. The files, the viewer and the Python functions are Proton's own.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _launches = _ThreadTimes()
 
 
 def note_launch(seconds: float) -> None:
-    """Record the run time of a launch's programs, without preparation, on the launching thread."""
+    """Record, on the launching thread, the run time of a launch's programs without preparation."""
     _launches.seconds = seconds
 
 
 def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the (owner, attribute, value) that make `triton.profiler` profile the CPU."""
+    """Yield (owner, attribute, value) for functions, to make `triton.profiler` profile the CPU."""
     profile, hooks, scopes, launches = (
         importlib.import_module(f"{profiler.__name__}.{name}")
         for name in ("profile", "hooks.hook", "scope", "hooks.launch")
@@ -64,7 +63,7 @@ def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield native, "enter_op", _entering(native.enter_op)
     yield native, "exit_op", _exiting(native.exit_op)
     for module in (scopes, launches):
-        # Newer versions of Proton accept tensors as metrics and read them with kernels.
+        # Newer versions of Proton accept tensors as metrics, and launch kernels to read them.
         if hasattr(module, "transform_tensor_metrics"):
             yield module, "set_metric_kernels", lambda: None
             yield module, "transform_tensor_metrics", _as_numbers(module.transform_tensor_metrics)
@@ -167,7 +166,7 @@ def _times(native: Any, hook: Any) -> Any:
     """
 
     class TimeHook(hook):  # type: ignore[misc]
-        """Proton calls `enter` and `exit` while a session is active."""
+        """A launch hook, which Proton calls for each launch while a session is active."""
 
         priority = -100  # enter last, exit first
 

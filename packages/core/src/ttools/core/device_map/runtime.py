@@ -119,7 +119,7 @@ _TIMEOUT = timedelta(minutes=10)
 
 
 def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the (owner, attribute, value) that replace NCCL groups by Gloo groups."""
+    """Yield (owner, attribute, value) for functions, to replace NCCL groups by Gloo groups."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         return
     c10d = torch.distributed.distributed_c10d
@@ -131,8 +131,8 @@ def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.distributed, "ProcessGroupNCCL", group
     yield c10d.Backend, "backend_capability", devices
     yield c10d, "default_pg_nccl_timeout", _TIMEOUT
-    # `DistributedDataParallel` calls this method from the second step on. It needs times of CUDA
-    # events.
+    # `DistributedDataParallel` calls this method from the second step on. The original requires
+    # times of CUDA events.
     yield torch.distributed.Logger, "set_runtime_stats_and_log", lambda self: None
 
 

@@ -22,7 +22,7 @@ from ttools.core.device_map.graphs.capture import (
     underway,
 )
 
-# The original classes, before `torch.Event` is replaced.
+# torch's own classes, read before `torch.Event` is replaced.
 _TorchEvent: Any = torch.Event
 _TorchStream: Any = torch.Stream
 

@@ -1,7 +1,7 @@
 """Replacements of torch's Python functions that handle devices without calling the dispatcher.
 
-A backend has no influence on these functions. They concern pinned memory, storages in files,
-storages that are sent to other processes, and legacy tensor types. `mapping.py` installs the
+A backend cannot change the behaviour of these functions. They concern pinned memory, storages in
+files, storages that are sent to other processes, and legacy tensor types. `mapping.py` installs the
 replacements.
 """
 
@@ -105,7 +105,7 @@ def _is_own(tensor: Any) -> bool:
 
 
 def _pin_memory(self: Any, device: Any = None) -> Any:
-    """Return a marked copy, since any host memory serves as pinned memory."""
+    """Return a copy that is marked as pinned; here, any host memory serves as pinned memory."""
     if not _is_own(self):
         sys.modules["torch"].cuda._lazy_init()
         return self if self.is_pinned() else _operator("_pin_memory")(self)
@@ -172,7 +172,7 @@ def _default_type(torch: ModuleType, original: Callable[..., Any]) -> Callable[.
 
 
 def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the profiler's constructor to leave out GPU events, which would be missing."""
+    """Wrap the profiler's constructor so that it requests no GPU events, which do not exist."""
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -186,7 +186,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callable[..., Any]:
-    """Wrap accessors of profiler events so that names which torch has freed cause no exception.
+    """Wrap accessors of profiler events so that names which torch has freed raise no exception.
 
     torch stores pointers to function names. Some operators are called by functions that torch
     creates temporarily, whose names are freed with them.
@@ -272,7 +272,7 @@ def from_file(storage: Any, location: str) -> Any:
 
 
 def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
-    """Return the mapped tensor for a tensor of another process, which was sent as a CPU tensor."""
+    """Return a mapped tensor for one that another process has sent as a CPU tensor."""
     from ttools.core.device_map.aliases import to_cuda
     from ttools.core.device_map.backend import install
 

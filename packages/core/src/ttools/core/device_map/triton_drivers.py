@@ -9,7 +9,7 @@ from typing import Any
 
 
 class CublasLt:
-    """Replaces `triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transpose."""
+    """Replaces `triton._C.libtriton.nvidia.cublas.CublasLt`, which computes products `a @ b.T`."""
 
     def __init__(self, workspace: Any) -> None:
         del workspace
@@ -26,7 +26,8 @@ class CublasLt:
 
 def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     """Yield (owner, attribute, value) for parts of Triton that would use CUDA."""
-    # Imported by name, because in a child process Triton's import may still be in progress.
+    # The modules are imported by name, because Triton's import may still be in progress in a child
+    # process.
     libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
     cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:

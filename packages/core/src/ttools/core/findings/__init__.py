@@ -1,1 +1,1 @@
-"""Findings as data, and what excludes them from a report: rules, comments, baselines."""
+"""Findings as data, and ways to exclude them from a report: rules, comments, baselines."""

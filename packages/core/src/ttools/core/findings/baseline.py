@@ -1,7 +1,7 @@
 """Baselines: the known findings of a project, so that only new ones count.
 
-A site is identified by kind, kernel and the text of its source line, which stays the same when
-lines above it change.
+A site is a place with a known finding. It is identified by the kind of finding, the kernel and the
+text of the source line, which stays the same when lines above it change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Document:
 
 
 def site_of(finding: Finding) -> Site:
-    """Return the identity of a finding in a baseline."""
+    """Return the site that identifies a finding in a baseline."""
     text = ""
     if finding.location is not None:
         text = source_line(finding.location.file, finding.location.line).strip()

@@ -10,11 +10,11 @@ from typing import Literal
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.syntax_trees import functions_around, syntax_tree
 
-#: `mask`: a condition that admits lanes that lie outside; `index`: an index that no mask bounds;
-#: `barrier`: the place where a barrier is missing.
+#: `mask`: a mask that admits out-of-bounds lanes; `index`: an index that no mask restricts;
+#: `barrier`: a missing barrier.
 CauseKind = Literal["mask", "index", "barrier"]
 _LONGEST = 60
-#: The most runs of lanes that a text lists.
+#: Maximum number of runs of lanes that are listed.
 _MOST_RUNS = 3
 
 
@@ -28,8 +28,8 @@ class Cause:
         name: The variable that holds the mask or the index; empty if there is none.
         source: Text of its definition, such as `m = offs < D`.
         location: Position of the definition, or of the statement before which a barrier is missing.
-        lanes: Runs of lanes, by first and last, that the mask admits and that lie outside.
-        program: The program that these lanes belong to; None if they are the same in all.
+        lanes: Runs of out-of-bounds lanes that the mask admits, as pairs of first and last lane.
+        program: The program that these lanes belong to; None if they are the same in all programs.
     """
 
     kind: CauseKind
@@ -42,13 +42,13 @@ class Cause:
 
     @property
     def id(self) -> str:
-        """Return the identity, which findings with a common cause share."""
+        """Return an identifier that is equal for all findings with this cause."""
         chain = () if self.location is None else (self.location, *self.location.callers)
         return " < ".join([f"{self.kernel}: {self.kind}", *map(str, chain)])
 
     @property
     def phrase(self) -> str:
-        """Return, e.g., `m` (line 12), or the expression if no variable holds the value."""
+        """Return, e.g., "`m` (line 12)", or the expression if no variable holds the value."""
         line = f" (line {self.location.line})" if self.location is not None else ""
         return f"`{self.name or self.source}`{line}"
 

@@ -16,7 +16,7 @@ from ttools.core.spec import ArgumentSpec, LaunchSpec
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-#: Result of a launch at the sizes of a finding from an all-sizes proof.
+#: Results of a real launch at the sizes for which a proof for all sizes has found a defect.
 Witness = Literal["confirmed", "not shown", "too large", "not made"]
 
 
@@ -95,10 +95,10 @@ class Finding(ShowsItself):
 
     @property
     def site(self) -> tuple[object, ...]:
-        """Return the key by which findings are the same defect.
+        """Return a key that is equal for findings of the same defect.
 
-        Launch and configuration are not part of it, since a defect may occur in several. Without a
-        source location, only the message distinguishes defects.
+        The launch and the configuration are not part of it, since a defect may occur in several.
+        Without a source location, only the message distinguishes defects.
         """
         argument = self.argument.name if self.argument else ""
         where = self.location or self.message
@@ -222,7 +222,7 @@ class TallyEntry:
 
 
 class FindingsError(FailuresError):
-    """A result with findings did not pass; the text is the report.
+    """Raised if a result did not pass because of findings; the text is the report.
 
     Attributes:
         findings: Findings that are severe enough to fail, which are also its `failures`.

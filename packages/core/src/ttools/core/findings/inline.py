@@ -20,7 +20,7 @@ from ttools.core.syntax_trees import functions_around
 
 _COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
 
-#: Reasons why a comment is not honoured, and the remedies.
+#: Reasons why a comment has no effect, with the remedies.
 _NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
 _NO_REASON = "gives no reason", "write the reason after the bracket"
 

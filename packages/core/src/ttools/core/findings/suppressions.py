@@ -1,6 +1,6 @@
 """Suppressed findings: the file of rules, and how rules, comments and baselines are applied.
 
-Any name of a kind or check may be written; one that matches nothing is reported as unused.
+A suppression may name any kind or check; if it matches nothing, it is reported as unused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Source(Protocol):
     """A source of suppressions that records which of them were used."""
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """Return the finding with a reason if it is suppressed here."""
+        """Return the finding with the reason if this source suppresses it, else None."""
 
     def unused(self, ran: Ran) -> list[Finding]:
         """Return notes on suppressions that matched nothing although the run could have matched
@@ -75,7 +75,7 @@ class Source(Protocol):
 def apply(
     findings: Iterable[Finding], sources: Sequence[Source], ran: Ran
 ) -> tuple[list[Finding], list[Suppressed]]:
-    """Split findings into those that count, with notes on unused suppressions, and others.
+    """Split findings into those that count, including notes on unused suppressions, and the rest.
 
     Every source that matches a finding counts as used; the first one's reason is given.
     """
@@ -110,7 +110,7 @@ def unused_note(
         what: The suppression, as the subject of a sentence.
         location: Position of the suppression.
         kernel: Name of the kernel that it applies to.
-        kinds: Kinds that it names; the note differs if one looks mistyped.
+        kinds: Kinds that it names; the note suggests a correction for a mistyped one.
         known: Names of all existing kinds.
     """
     meant = [match for kind in kinds for match in _similar(kind, {*known, *KINDS})]

@@ -39,8 +39,8 @@ class Gpu:
 
     Attributes:
         target: The architecture, for which kernels are compiled.
-        device: Published data of the GPU. An architecture stands for the first GPU of the table
-            that has it; None if the table has none.
+        device: Published data of the GPU; for an architecture, those of the first GPU in the table
+            that has it. None if there is none.
     """
 
     target: Target
@@ -172,7 +172,7 @@ def device_of_machine() -> Device | None:
     return device_called(torch.cuda.get_device_name())
 
 
-#: Words in the name that a driver reports which indicate a variant with other rates.
+#: Words in a GPU's name, as the driver reports it, that indicate a variant with other rates.
 _OTHERS = frozenset({"laptop", "max-q", "d", "3e", "nvl"})
 
 

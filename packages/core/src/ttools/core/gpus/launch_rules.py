@@ -25,7 +25,7 @@ CUDA_GRID = (2**31 - 1, 65535, 65535)
 #: Triton multiplies the extents of a grid as 32-bit integers, and launches nothing unless the
 #: product is positive.
 MOST_PROGRAMS = 2**31 - 1
-#: HIP counts the threads along an axis in 32 bits.
+#: Maximum number of threads along an axis in HIP, which counts them in 32 bits.
 _HIP_THREADS = 2**32 - 1
 
 #: Alignment in bytes of a tensor descriptor's base and strides and of a row of its block.
@@ -35,8 +35,8 @@ DESCRIPTOR_STRIDES_END = 1 << 40
 DESCRIPTOR_DIMENSIONS = 5
 DESCRIPTOR_EXTENT = 1 << 32
 
-#: When a rule can be checked: when a launch is made, once its kernel is compiled for the GPU, or
-#: when a descriptor is made.
+#: The earliest time at which a rule can be checked: at the launch, after its kernel has been
+#: compiled for the GPU, or at the creation of a descriptor.
 CheckedAt = Literal["launch", "compilation", "descriptor"]
 
 
@@ -360,7 +360,7 @@ def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
 
 
 def _registers_taken(needs: GpuNeeds, limits: GpuLimits) -> int:
-    """Return the registers that a block allocates; each thread gets a multiple of eight.
+    """Return the number of registers that a block allocates; each thread gets a multiple of eight.
 
     Warps are distributed evenly over the parts of a multiprocessor.
     """

@@ -1,9 +1,9 @@
 """The table of GPUs: rates, multiprocessors, bandwidth and caches, each row with its source.
 
 Rates are without sparsity, and rates without a source are left out. The figures were compared with
-other quotations of the named documents. They were also checked for consistency, because a rate is
-the product of the operations per clock of a multiprocessor, the number of multiprocessors and the
-clock rate. Figures that only secondary sources give are marked `unconfirmed`.
+those that other publications cite from the named documents. They were also checked for consistency:
+a rate is the product of the operations per clock of a multiprocessor, the number of multiprocessors
+and the clock rate. Figures that only secondary sources give are marked `unconfirmed`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _device(
     *,
     unconfirmed: str = "",
 ) -> Device:
-    """Make a device; its rates are in 10^12 operations per second.
+    """Create a device from rates in 10^12 operations per second.
 
     Rates are named after their units: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
     the same products with fp16 sums.
@@ -45,7 +45,7 @@ def _device(
 
 def _unit(name: str) -> str:
     if " " in name:
-        return name  # this name is the name of a unit already
+        return name  # the name already names a unit
     operand, dot, sums = (*name.split("_"), "", "")[:3]
     return f"{dot} {operand}".strip() + (f" ({sums} sums)" if sums else "")
 
@@ -125,7 +125,7 @@ _B200 = {
     "fp8_dot": 4500,
     "int8_dot": 4500,
 }
-#: The int8 units are 30 times slower than the fp8 units.
+#: On the B300, int8 products are 30 times slower than fp8 products.
 _B300 = {
     "fp64": 1.25,
     "fp32": 75,
@@ -163,7 +163,7 @@ _RTX_BLACKWELL = "NVIDIA RTX Blackwell white paper"
 #: cards.
 _BY_CLOCK = "NVIDIA's page of the card (cores, clock, AI TOPS), at the rates a clock of the "
 _BLACKWELL_BRIEF = "NVIDIA Blackwell technical brief 2.1, table 3 (HGX B200 and B300)"
-_CUDA = "; multiprocessors as CUDA tells them"
+_CUDA = "; multiprocessors as CUDA reports them"
 
 #: Devices by name; the first one with an architecture represents it.
 DEVICES: dict[str, Device] = {

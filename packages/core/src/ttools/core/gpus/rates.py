@@ -27,7 +27,7 @@ class Device:
         peaks: Operations per second by unit: `fp32`, and `dot fp16` etc. for matrix units, `dot
             fp16 (fp16 sums)` if they are faster with 16-bit sums.
         source: The document that contains the figures.
-        memory: Bytes of its memory, of which makers of GPUs write 2^30 as 1 GB; None if unknown.
+        memory: Bytes of its memory, where 1 GB in a data sheet means 2^30 bytes; None if unknown.
         unconfirmed: Names of figures that no document of the maker confirms: keys of `peaks`, or
             `bandwidth` and `cache`.
     """
@@ -52,7 +52,7 @@ class Device:
         return self.peaks[figure[0]] * figure[1] if figure else None
 
     def is_confirmed(self, part: str) -> bool:
-        """Return whether the maker documents the figure behind a bound by `memory` or by a unit."""
+        """Return whether the maker confirms the bandwidth (`memory`) or the rate of a unit."""
         name = "bandwidth" if part == "memory" else (self._figure(part) or ("", 0.0))[0]
         return name not in self.unconfirmed
 
@@ -94,7 +94,8 @@ _MULTIPLES: dict[str, dict[str, int]] = {
     "integer": {"sm_75": 2, "sm_80": 2},
 }
 _FP8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ")
-#: Units that replace others: bf16 products run at the rate of fp16, and fp32 products as tf32.
+#: Units whose rate is used for another unit: bf16 products run at the rate of fp16, and fp32
+#: products as tf32.
 _STAND_INS: dict[str, tuple[str, ...]] = {
     "dot bf16": ("dot fp16",),
     "dot fp32": ("dot tf32", "fp32"),

@@ -1,4 +1,4 @@
-"""Interruptible waiting for calls that cannot be stopped, such as LLVM's.
+"""Interruptible waits for calls that cannot be stopped, such as those of LLVM.
 
 LLVM compiles in a single call that reacts neither to signals nor to deadlines. If the work of a
 thread must be stoppable, the call therefore runs in a separate thread, and Ctrl-C or the deadline
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def wait_for(call: Callable[[], T]) -> T:
-    """Return the result of `call`; without active work it is called directly.
+    """Return the result of `call`; if this thread has no active `Work`, call it directly.
 
     Raises:
         PhaseStopped: The time limit of the phase was reached.

@@ -74,7 +74,7 @@ class Codec(Protocol):
     """An encoding of messages."""
 
     def name(self) -> list[str] | None:
-        """Return an argument with which `codec_of_name` creates an equal codec elsewhere."""
+        """Return the name from which `codec_of_name` creates an equal codec in another process."""
 
     def encode(self, message: Any) -> bytes:
         """Convert a message to bytes."""
@@ -222,7 +222,7 @@ class Channel:
             raise WorkerGoneError("the process has sent data that is not a message") from error
 
     def close(self) -> None:
-        """Close this end, which the other end can detect; closing again does nothing."""
+        """Close this end, which the other end detects; closing it again does nothing."""
         self._socket.close()
         if self.death is not None:
             os.close(self.death)
@@ -246,7 +246,7 @@ class Channel:
         return b"".join(parts)
 
     def _require_life(self, error: BlockingIOError) -> None:
-        """Raise an error if the process has ended while another process keeps its socket open."""
+        """Raise an error if the process has ended, even if another one keeps its socket open."""
         if self.death is None:
             return
         poll = select.poll()
@@ -258,7 +258,7 @@ class Channel:
         """Wait until the socket can be used, or the other process has ended."""
         if self._socket.fileno() < 0:
             raise WorkerGoneError("the process has ended")
-        poll = select.poll()  # select() refuses descriptors from 1024 on
+        poll = select.poll()  # select() rejects descriptors of 1024 and more
         poll.register(self._socket, event)
         if self.death is not None:
             poll.register(self.death, select.POLLIN)

@@ -1,8 +1,8 @@
 """Lets child processes of the user's program take part in the current run.
 
 A run stores the name of a function in an environment variable. In a new process, the backend plugin
-reads this variable when Triton is imported, and calls the function. Forked processes share the run
-without such a call.
+reads this variable when Triton is imported, and calls the function. A forked process needs no such
+call, because it inherits the state of the run.
 """
 
 from __future__ import annotations

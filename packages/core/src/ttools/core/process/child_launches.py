@@ -39,7 +39,7 @@ _child = _Child(_STARTED)
 
 def _after_fork() -> None:
     global _child
-    # The fork of a newly started process keeps the kind of that process, because it shares no state
+    # A fork of a newly started process counts as newly started, because such a fork shares no state
     # with the process that collects launches.
     _child = _Child(_FORKED if _child.log is None else _child.kind)
 

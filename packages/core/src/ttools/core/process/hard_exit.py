@@ -1,4 +1,4 @@
-"""A callback for programs that end by `os._exit`, which ends Python without exit functions."""
+"""Calls a function before `os._exit`, which ends a program without calling exit functions."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
 
 def lacking_module(error: BaseException) -> str | None:
-    """Return the top-level module in which a name is missing according to an exception."""
+    """Return the top-level module of which an exception says that it lacks a name."""
     name = None
     if isinstance(error, ImportError):
         name = error.name
@@ -76,7 +76,7 @@ def lacking_module(error: BaseException) -> str | None:
 def is_essential(name: str | None) -> bool:
     """Return whether a file that hides a module is certainly a mistake.
 
-    This is assumed for the standard library, torch, Triton and NumPy. In contrast, a user's
-    `config.py` may hide an installed package of that name on purpose.
+    This is the case for names of the standard library, torch, Triton and NumPy. In contrast, a
+    user's `config.py` may hide an installed package of that name on purpose.
     """
     return name in _ESSENTIAL or name in sys.stdlib_module_names

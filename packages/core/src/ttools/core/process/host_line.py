@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 
 from ttools.core.ownership import is_program_frame
 
-#: Callers of a launch that are reported, the outermost one included.
+#: Maximum number of callers of a launch that are reported, including the outermost one.
 _MOST_CALLERS = 5
 #: Modules that run the user's program; their frames, and all frames further out, are omitted.
 _RUNNERS = (
@@ -21,10 +21,10 @@ _ours: dict[int, CodeType] = {}
 #: Depth of the user's frame at the last launch, with its code, instruction and line. Programs
 #: launch kernels in loops, and checking the frame at the same depth first is much cheaper than
 #: creating a frame object for each caller. Depth 1 skips our own frame, because a frame that refers
-#: to itself keeps the tensors of its callers alive. Frames in between are not checked. If the same
-#: expression calls `kernel[grid]` at one launch, and a helper that calls `kernel.run` at the next
-#: one, the second launch is therefore reported with the line of the expression instead of the
-#: helper's line.
+#: to itself keeps the tensors of its callers alive. Frames in between are not checked. As a result,
+#: one case is reported imprecisely: if an expression calls `kernel[grid]` itself at one launch, but
+#: calls a helper that launches the kernel at the next one, the second launch is reported with the
+#: line of the expression instead of the helper's line.
 _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 

@@ -1,4 +1,4 @@
-"""Functions that wait and that Ctrl-C can interrupt.
+"""Waits that Ctrl-C can interrupt.
 
 Waiting for a lock is a single system call. If a signal arrives just before the call, or in another
 thread, Python records it but handles it only after the call has returned, so the main thread would

@@ -1,10 +1,10 @@
-"""Isolation of a worker from the system by namespaces of Linux, without privileges.
+"""Isolation of a worker from the system by Linux namespaces, without privileges.
 
 The process gets its own namespaces for users, mounts, processes, network, host name and IPC. It can
 read all files of its user, but can write only to its temporary folder and to given folders. Its
-`/dev` contains only the usual files such as `/dev/null`. It sees no other processes than those that
-it starts, and has no capabilities. When the first process in a namespace of processes ends, the
-system kills all others in it, including those that have left its process group.
+`/dev` contains only the usual files such as `/dev/null`. It sees only itself and the processes that
+it starts, and has no capabilities. When the first process in a PID namespace ends, the system kills
+all others in it, including those that have left its process group.
 
 Steps that would change the whole system outside a separate mount namespace are taken only after
 that namespace has been created; if its creation fails, they are not taken.
@@ -33,14 +33,14 @@ _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
-#: With these bits, user ID 0 has no capabilities, and the setting cannot be changed any more.
+#: With these bits, user ID 0 has no capabilities, and the setting can no longer be changed.
 _SECURE_BITS = 0b101111
 _CAPABILITY_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-#: Size of each folder that is kept in memory.
+#: Size limit of each folder that is kept in memory.
 _FOLDER_BYTES = 1 << 30
-#: Folders that contain sockets of services, which are hidden.
+#: Folders to hide, because they contain sockets of services.
 _HIDDEN = ("/run", "/var/run", "/dev/shm")
 
 
@@ -60,7 +60,7 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
         network: If True, the process keeps the network of the system.
 
     Raises:
-        IsolationError: A step is not possible.
+        IsolationError: A step of the isolation is not possible.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
@@ -69,7 +69,7 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
     _mount(libc, None, "/", None, _RECURSIVE | _PRIVATE)
-    # The system drops this setting when a process changes its user namespace, so it is made again.
+    # Linux clears this setting when a process enters a new user namespace, so it is set again.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     child = os.fork()
     if child != 0:
@@ -108,7 +108,7 @@ def _arrange_files(libc: Any, folder: str, writable: Sequence[str], *, network: 
     if names is not None and not names[0].exists():
         names[0].parent.mkdir(parents=True, exist_ok=True)
         names[0].write_bytes(names[1])
-    # A new /proc is mounted, and it is read-only, because root could otherwise write to /proc/sys.
+    # Mount a new /proc, read-only, because root could otherwise write to /proc/sys.
     plain = _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXECUTION
     _mount(libc, "proc", "/proc", "proc", plain)
 
@@ -177,7 +177,7 @@ def _check(result: int, what: str) -> None:
 
 @lru_cache(maxsize=1)
 def missing_isolation() -> str:
-    """Return why workers of this process cannot be isolated; empty if they can.
+    """Return the reason why workers of this process cannot be isolated; empty if they can be.
 
     The function forks a child that tries to isolate itself. Note that the first process of a
     namespace ignores most signals that it sends to itself, so an isolated worker that calls `abort`

@@ -57,7 +57,7 @@ def hide_launch_frames(error: BaseException) -> None:
         visited.add(id(current))
         name_argument(current)
         entries = entries_of(current.__traceback__)
-        # It does not matter where in our code Ctrl-C arrived.
+        # The position in our code at which Ctrl-C arrived is irrelevant.
         users_only = _says_where(current) or not isinstance(current, Exception)
         current.__traceback__ = traceback_of(_shown(entries, users_only))
         cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
@@ -85,7 +85,7 @@ def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType
 
 
 def _is_inner(error: BaseException) -> bool:
-    """Return whether none of an error's frames is the user's."""
+    """Return whether the traceback of an error contains no frame of user code."""
     return all(owner in (_OURS, _TRITON) for owner in _owners(entries_of(error.__traceback__)))
 
 
@@ -116,6 +116,6 @@ def traceback_of(entries: Sequence[TracebackType]) -> TracebackType | None:
 
 
 def _says_where(error: BaseException) -> bool:
-    """Return whether an error's message is clear without the frames after the user's last one."""
+    """Return whether an error's message names the position, so that later frames add nothing."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, TtoolsError | StandInError) or "CompilationError" in kinds

@@ -2,9 +2,9 @@
 
 A `Work` describes what one thread does for one launch. Code that may take long runs in a phase
 (`with phase("race analysis")`), and its outer loops call `tick`, which records the progress and
-ends the phase after its time limit. A phase stops only at a tick, never in the middle of a step, so
-that data stays consistent and the program can continue. In a thread without a `Work`, a call of
-`tick` costs only one lookup.
+ends the phase after its time limit. A phase stops only when `tick` is called, never in the middle
+of a step, so that data stays consistent and the program can continue. In a thread without a `Work`,
+a call of `tick` costs only one lookup.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Reason = Literal["timeout", "interrupt"]
 
 
 class PhaseStopped(BaseException):
-    """Ends a phase that has reached its time limit or that `Work.ask` has stopped.
+    """Raised in a phase that has reached its time limit or that `Work.ask` has stopped.
 
     It does not derive from `Exception`, so that code which handles general failures does not catch
     it.
@@ -74,7 +74,7 @@ class Phase:
 
 
 class Work:
-    """Describes what one thread does for one launch; a context manager that threads can nest.
+    """The work of one thread for one launch; a context manager that can be nested.
 
     Args:
         kernel: Name of the kernel.
@@ -126,7 +126,7 @@ class Work:
 
     @contextmanager
     def doing(self, name: str) -> Iterator[Phase]:
-        """Run a nested phase, whose duration does not count for the outer phase's time limit."""
+        """Run a nested phase, whose duration is not counted by the outer phase's time limit."""
         outer, self.phase = self.phase, Phase(name, self._limit)
         inner = self.phase
         try:
@@ -152,7 +152,7 @@ class Work:
             raise PhaseStopped(phase.name, reason, phase.seconds)
 
     def ask(self, reason: Reason) -> None:
-        """Make the next tick end the phase."""
+        """Make the phase end at the next call of `tick`."""
         self._asked = reason
 
 
@@ -161,23 +161,23 @@ class _Current(threading.local):
 
 
 _current = _Current()
-#: The works of all threads by `id`, in the order in which they began.
+#: The `Work` objects of all threads by `id`, in the order in which they began.
 _all: dict[int, Work] = {}
 
 
 def current_work() -> Work | None:
-    """Return the work of this thread, or None."""
+    """Return the current `Work` of this thread, or None."""
     return _current.work
 
 
 def works() -> list[Work]:
-    """Return the works of all threads of this process."""
+    """Return the `Work` objects of all threads of this process."""
     return list(_all.values())
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Run a phase of this thread's work; without work, do nothing."""
+    """Run a phase of this thread's `Work`; do nothing if there is none."""
     work = _current.work
     if work is None:
         yield
@@ -198,14 +198,14 @@ def tick(done: int | None = None, total: int | None = None, unit: str = "") -> N
 
 
 def stop_other_works(reason: Reason) -> None:
-    """Make the works of all other threads end at their next tick."""
+    """Make the work of all other threads end when they next call `tick`."""
     for work in works():
         if work._thread != threading.get_ident():
             work.ask(reason)
 
 
 def _forget_after_fork() -> None:
-    """Forget the works of other threads, which do not exist in a forked process."""
+    """Remove the `Work` objects of other threads, which do not exist in a forked process."""
     for key, work in list(_all.items()):
         if work._thread != threading.get_ident():
             _all.pop(key, None)

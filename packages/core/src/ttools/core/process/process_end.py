@@ -1,4 +1,4 @@
-"""The steps with which Python ends a process: joining threads, exit functions, children.
+"""The steps by which Python ends a process, such as joining threads and calling exit functions.
 
 Python takes these steps when a process ends. After a script has ended, however, the process
 continues in order to report what the script did. The steps are therefore taken here, in Python's
@@ -43,7 +43,7 @@ _latest: list[ModuleType] = []
 
 
 class ScriptEnd:
-    """The steps that Python takes after a script; the context is entered before the script starts.
+    """Takes the steps by which Python ends a process; the context is entered before the script.
 
     Functions that the script or a library registers with `atexit` in the `with` block are kept for
     `finish`; those of ttools stay registered with Python.
@@ -160,7 +160,7 @@ def hasten_end() -> None:
 
 
 def _is_public(name: str) -> bool:
-    """Return whether Python clears this name of a module after the private ones."""
+    """Return whether a name of a module is public; Python clears these after the private ones."""
     return not name.startswith("_") or name.startswith("__")
 
 

@@ -1,7 +1,8 @@
-"""Running a user's script exactly as `python` would.
+"""Runs a user's script exactly as `python` would.
 
 This module sets `__main__`, `sys.argv` and `sys.path[0]`, and converts the end of the script to an
-exit code. A target has the same forms as for the interpreter: a path, `-m MODULE` or `-c CODE`.
+exit code. A target has the same forms as on Python's command line: a path, `-m MODULE` or `-c
+CODE`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class _Program:
 
 Execute = Callable[[CodeType, dict[str, object]], None]
 OnError = Callable[[BaseException], None]
-#: Reports an exception instead of its traceback; returns False to print the traceback.
+#: Reports an exception in place of a traceback; returns False if the traceback should be printed.
 Report = Callable[[BaseException], bool]
 
 
@@ -147,7 +148,7 @@ def _path0(target: Target) -> str:
 
 def _main_module(program: _Program) -> ModuleType:
     module = ModuleType("__main__")
-    # In __main__, and only there, `__builtins__` is the module and not its dictionary.
+    # Only in `__main__` is `__builtins__` the module itself instead of its dictionary.
     module.__dict__.update(__builtins__=builtins, __annotations__={}, __spec__=program.spec)
     if program.spec is not None:
         module.__package__ = program.spec.parent
@@ -180,7 +181,7 @@ def _prepare_script(target: Target) -> _Program:
 
 
 def _prepare_container(name: str) -> _Program:
-    """Prepare a directory or archive whose `__main__.py` Python runs as `__main__`."""
+    """Prepare a directory or archive, whose `__main__.py` Python runs as `__main__`."""
     spec = PathFinder.find_spec("__main__", [name])
     if spec is None:
         raise UsageError(f"can't find a `__main__` module in `{name}`")
@@ -196,7 +197,7 @@ def _prepare_module(target: Target) -> _Program:
             name = f"{name}.__main__"
             spec = importlib.util.find_spec(name)
     except UsageError:
-        raise  # from a parent package, which is imported to find the module
+        raise  # raised by a parent package, which is imported to find the module
     except (ModuleNotFoundError, ValueError) as error:
         raise UsageError(f"no module named `{name}`: {error}") from error
     if spec is None:
@@ -313,7 +314,7 @@ def _report(error: BaseException) -> int:
 
 
 def _strip_our_frames(error: BaseException) -> None:
-    """Remove all frames down to this module's; a SyntaxError then has none, as in Python."""
+    """Remove all frames up to those of this module; a SyntaxError then has none, as in Python."""
     frames: TracebackType | None = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next

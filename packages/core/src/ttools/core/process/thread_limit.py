@@ -1,4 +1,4 @@
-"""Clear error messages if the system cannot start a thread, for example because of `ulimit -u`."""
+"""Raises clear errors if the system cannot start a thread, for example because of `ulimit -u`."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def program_frame(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _free_name(path: Path) -> str:
-    """Return a module name for a file that no other module has or needs."""
+    """Return a name for the module of a file that does not conflict with any other module."""
     stem = path.stem.replace(".", "_")
     names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
     return next(name for name in names if _may_have(name, path))

@@ -56,7 +56,7 @@ from ttools.core.process.isolation import isolate
 from ttools.core.process.phases import current_work
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
-#: Time to wait for the end of a worker after its connection was closed.
+#: Maximum time to wait for the end of a worker after its connection was closed.
 _DEATH_S = 2.0
 _TICK_S = 0.005
 #: Interval at which the time limit of the phase is checked while an answer is awaited.
@@ -90,7 +90,7 @@ class Limits:
             for the user's cache folder.
         processes: Maximum number of processes and threads, on systems that count them.
         output: If "shown", standard output goes to that of this process.
-        errors: Handling of standard error; "kept" makes it available as `Worker.errors`.
+        errors: Treatment of standard error; "kept" makes its text available as `Worker.errors`.
     """
 
     seconds: float | None = None
@@ -234,7 +234,7 @@ class Worker:
             poll.register(self.channel.death, select.POLLIN)
             return bool(poll.poll(None if seconds is None else seconds * 1e3))
         until = None if seconds is None else time.monotonic() + seconds
-        while not _is_over(self.pid):  # Linux before 5.3 has no descriptor that one could poll
+        while not _is_over(self.pid):  # Linux before 5.3 has no process descriptor to poll
             if until is not None and time.monotonic() >= until:
                 return False
             time.sleep(_TICK_S)
@@ -242,7 +242,7 @@ class Worker:
 
 
 def answer_of(worker: Worker, request: Any) -> Any:
-    """Return the answer to a worker's only request, and end the worker in any case.
+    """Send a worker its only request and return the answer; end the worker in any case.
 
     Raises:
         PhaseStopped: The time limit of this thread's phase was reached.
@@ -500,7 +500,7 @@ def _contain(limits: Limits, folder: str | None) -> None:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))
     if not limits.network and not limits.isolated:
-        # Where users may not create namespaces, the network remains available.
+        # If users may not create namespaces, the network remains available.
         ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
 
 

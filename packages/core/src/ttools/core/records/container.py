@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ttools.core.errors import UsageError
 
 DOCUMENT = "record.json"
-#: Limits for untrusted files, in bytes and numbers of parts.
+#: Limits for untrusted files: sizes in bytes, and the number of parts.
 LARGEST_DOCUMENT = 64 << 20
 LARGEST_TEXT = 64 << 20
 LARGEST_RECORD = 8 << 30
@@ -136,7 +136,7 @@ class Parts:
             )
         try:
             with self._archive.open(entry) as stream:
-                # Read no more than the claimed size, whatever the archive contains.
+                # Read no more than the claimed size, even if the archive contains more.
                 data = stream.read(entry.file_size + 1)
         except _BROKEN as error:
             reason = str(error) or type(error).__name__
@@ -149,7 +149,7 @@ class Parts:
 
 
 def damaged(name: str, what: str) -> UsageError:
-    """Return the error for a damaged file."""
+    """Return the exception to raise for a damaged file."""
     return UsageError(f"{name}: the record is damaged: {what}; copy or record it again")
 
 
@@ -188,7 +188,7 @@ def write(
     """Write a file; if an error occurs, an existing file stays unchanged.
 
     Raises:
-        UsageError: The operating system rejects.
+        UsageError: The operating system rejects the operation.
     """
     partial = path.with_name(path.name + ".partial")
     try:

@@ -13,13 +13,13 @@ from ttools.core.location import SourceLocation, show_recorded_lines, source_lin
 from ttools.core.records.launch_record import Excerpt
 from ttools.core.syntax_trees import lines_of, syntax_tree
 
-#: Lines before and after a location outside functions.
+#: Number of lines to record before and after a location that is outside functions.
 _CONTEXT = 2
 _MOST_LINES = 5_000
 
 
 def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
-    """Return the functions around locations and their callers, without unreadable files."""
+    """Return the source of the functions around locations and their callers, if it is readable."""
     lines_by_file: dict[str, set[int]] = defaultdict(set)
     for location in locations:
         for position in (location, *location.callers):

@@ -16,8 +16,8 @@ from ttools.core.spec import LaunchSpec
 
 Bytes = NDArray[np.uint8]
 
-#: A replay allocates each storage at an address that is equal to the recorded one modulo this
-#: number.
+#: A replay allocates each storage at an address that is congruent to the recorded address modulo
+#: this number.
 PLACE_BYTES = 256
 
 
@@ -26,8 +26,9 @@ class Filling:
     """Generated numbers that replace a storage's content.
 
     Attributes:
-        kind: `normal` has mean `first` and standard deviation `second`; `uniform` are integers from
-            `first` to `second`; `constant` is `first`.
+        kind: `normal` for a normal distribution with mean `first` and standard deviation `second`,
+            `uniform` for random integers from `first` to `second`, `constant` for the value
+            `first`.
         dtype: Element type, as torch names it without the module.
         first, second: Parameters of the distribution.
     """
@@ -41,7 +42,7 @@ class Filling:
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """A piece of memory that tensors are views of.
+    """A block of memory of which tensors are views.
 
     Attributes:
         size: Size of the storage in bytes.
@@ -77,7 +78,7 @@ class LaunchRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """Lines of a file that locations refer to.
+    """The recorded lines of a source file.
 
     Attributes:
         file: Path on the recording machine.
@@ -90,7 +91,7 @@ class Excerpt:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The content of a file.
+    """The content of a record file.
 
     Attributes:
         storages: The memory before each launch; every launch has its own storages in this list.

@@ -33,7 +33,8 @@ from ttools.core.spec import (
 )
 
 _MOST_LINES = 2_000_000
-#: Control characters, plain or escaped in MLIR strings; a kernel may print its strings.
+#: Matches control characters, plain or escaped in MLIR strings. They are rejected, because a kernel
+#: may print its strings to the terminal.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|\\(?:0[0-8B-F]|1[0-9A-F]|7F|C2\\[89][0-9A-F])", re.IGNORECASE
 )

@@ -42,7 +42,7 @@ def is_line(text: str) -> bool:
 
 
 class Shown(Struct, frozen=True):
-    """Base class of objects whose texts a terminal may show; each text is one printable line."""
+    """Base class of objects whose strings are shown in a terminal and must be printable lines."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

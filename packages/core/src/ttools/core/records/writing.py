@@ -76,7 +76,7 @@ def _value(value: Value) -> schema.Value:
     if value is None:
         return schema.Null()
     if isinstance(value, TensorSpec):
-        return replace(value, storage_bytes=None)  # recorded with the storage
+        return replace(value, storage_bytes=None)  # the size is recorded with the storage
     if isinstance(value, bool):
         return schema.Bool(value)
     if isinstance(value, int):

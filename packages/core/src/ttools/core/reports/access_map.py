@@ -1,8 +1,8 @@
 """Folds accesses of programs to the elements of a tensor into a picture of limited size.
 
 Accesses are added piece by piece, so memory use is small for tensors of any size and launches of
-any length. Runs of elements in memory are mapped to cells of a two-dimensional picture: of a
-matrix, of slices of a tensor with more dimensions, or of a vector in rows.
+any length. Runs of elements in memory are mapped to cells of a two-dimensional picture. It shows a
+matrix as it is, a tensor with more dimensions as a series of slices, and a vector in rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ttools.core.ranges import ranges
 
 #: Maximum number of cells along an axis.
 CELLS = 128
-#: Maximum number of slices shown of a tensor with more than two dimensions.
+#: Maximum number of slices that are shown of a tensor with more than two dimensions.
 SLICES = 6
 KINDS = ("load", "store", "atomic")
 _NO_PROGRAM = np.iinfo(np.int64).max
@@ -34,13 +34,13 @@ class _Dimension:
     stride: int
     extent: int
     role: str
-    #: For leading dimensions: number of slices per step.
+    #: For dimensions before the last two: the number of slices to skip per index step.
     weight: int = 0
 
 
 @dataclass
 class _Counts:
-    """One kind of access, per cell: elements accessed, lowest and highest program."""
+    """Counts of one kind of access per cell: accessed elements, lowest and highest program."""
 
     elements: Ints
     low: Ints
@@ -53,7 +53,7 @@ class AccessMap:
     Args:
         shape: Extents of the tensor.
         strides: Strides in elements, none negative.
-        followed: Linear ids of programs whose own cells are recorded separately.
+        followed: Linear ids of programs whose cells are also recorded separately.
 
     Attributes:
         as_stored: True if elements are shown in memory order, because the tensor's strides overlap.
@@ -115,7 +115,7 @@ class AccessMap:
         """Add accesses.
 
         Args:
-            start: First element of each run, in memory from the tensor's first element.
+            start: First element of each run, counted in memory from the tensor's first element.
             stop: End of each run (exclusive).
             program: Linear id of the accessing program.
             kind: Kind of each access, an index into `KINDS`.
@@ -128,7 +128,7 @@ class AccessMap:
             self._deposit(placed.where(placed.kind == kind_number), kind_number)
 
     def _split(self, runs: NDArray[np.int64]) -> _Pieces:
-        """Split runs at the ends of rows, slices and other dimensions in memory."""
+        """Split runs of memory at the ends of rows, slices and other dimensions."""
         start, stop, program, kind = runs
         at = {"slice": np.zeros(len(start), np.int64)}
         for dimension in self._order[:-1]:
@@ -191,12 +191,12 @@ class AccessMap:
         self._follow(flat, pieces.program, kind)
 
     def _ends(self, pieces: _Pieces, bounds: Ints, cell: Ints) -> Ints:
-        """Return the number of elements of each piece in its cell."""
+        """Return how many elements of each piece are in its cell."""
         stop = np.minimum(pieces.last + 1, bounds[cell + 1])
         return np.asarray(stop - np.maximum(pieces.first, bounds[cell]))
 
     def _is_inside(self, pieces: _Pieces) -> NDArray[np.bool_]:
-        """Leave out the missing end of a vector's last row."""
+        """Return a mask of the pieces inside the tensor; a vector's last row may be incomplete."""
         if self._length is None:
             return np.ones(len(pieces.first), np.bool_)
         if pieces.along == "row":
@@ -265,12 +265,12 @@ def _advance(at: dict[str, Ints], dimension: _Dimension, index: Ints) -> None:
 
 
 def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Return all integers from each `first` to its `last`, and the index of the pair of each."""
+    """Return the integers from each `first` to its `last`, and for each the index of its range."""
     return ranges(first, np.maximum(last - first + 1, 0))
 
 
 def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether each stride exceeds the span of all smaller ones."""
+    """Return whether each stride exceeds the span of the dimensions with smaller strides."""
     span = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1 and stride < span:
@@ -280,7 +280,7 @@ def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _runs(cells: Sequence[int]) -> list[int]:
-    """Return first cell and length of each run of neighbours as a flat list."""
+    """Return a flat list of the first cell and the length of each run of adjacent cells."""
     flat: list[int] = []
     for first, length in _neighbours(cells):
         flat += [first, length]

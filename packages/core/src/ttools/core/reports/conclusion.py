@@ -18,7 +18,7 @@ _MOST_POINTS = 3
 
 
 def page_summary(report: Report, links: Mapping[int, str]) -> PageSummary:
-    """Return what the page of a report says first.
+    """Return the first part of a report's page.
 
     Args:
         report: The report of the page.
@@ -60,7 +60,7 @@ def _conclusion(report: Report) -> str:
 
 
 def _sizes_conclusion(sizes: SizesVerdict, report: Report) -> str:
-    """Return the verdict on the only kernel, or how many kernels have which verdict."""
+    """Return the verdict on the only kernel, or the number of kernels for each verdict."""
     kernels = sizes.verdicts
     if len(kernels) == 1:
         return kernels[0].text(report.root)
@@ -95,7 +95,7 @@ def _urgency(kernel: KernelSizes) -> int:
 
 
 def _point(text: str, group: Sequence[Finding], report: Report, links: Mapping[int, str]) -> Point:
-    """Return findings with a common cause as a reason, with the evidence of the first."""
+    """Return a group of findings with a common cause as one reason, with the first as evidence."""
     if not group:
         return Point(text=text)
     first = group[0]

@@ -30,7 +30,7 @@ def _command(finding: Finding, report: Report) -> str:
         if finding.location.line:
             properties["line"] = finding.location.line
         if columns := extent(finding.location):
-            # GitHub ignores columns unless the lines agree; its endColumn is the last one.
+            # GitHub ignores columns unless both lines are equal; its endColumn is inclusive.
             properties["endLine"] = finding.location.line
             properties["col"] = columns[0]
             properties["endColumn"] = columns[1] - 1
@@ -42,6 +42,6 @@ def _command(finding: Finding, report: Report) -> str:
 
 
 def workflow_command(level: str, properties: Mapping[str, object], message: str) -> str:
-    """Return a log line that GitHub shows as an annotation with this level, or as a notice."""
+    """Return a log line that GitHub shows as an annotation; unknown levels become notices."""
     listed = ",".join(f"{name}={str(v).translate(_PROPERTY)}" for name, v in properties.items())
     return f"::{_COMMANDS.get(level, 'notice')} {listed}::{message.translate(_DATA)}"

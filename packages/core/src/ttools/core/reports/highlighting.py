@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-#: Rules for the classes that `highlighted` uses, as part of a page's style.
+#: CSS rules for the classes that `highlighted` uses.
 STYLE = Markup(
     ":root { --keyword: #6f42c1; --string: #0a6b35; --literal: #0550ae; --name: #953800; }\n"
     "@media (prefers-color-scheme: dark) { :root { --keyword: #d2a8ff; --string: #7ee787; "
@@ -20,7 +20,7 @@ STYLE = Markup(
     ".hk { color: var(--keyword); } .hs { color: var(--string); } .hn { color: var(--literal); } "
     ".hf { color: var(--name); } .hc { color: var(--dim); font-style: italic; }"
 )
-#: The lexer of Pygments for each compilation stage. MLIR (`ttir`, `ttgir`) has none.
+#: The lexer of Pygments for each compilation stage. There is none for MLIR (`ttir`, `ttgir`).
 _LEXERS = {"python": "python", "ptx": "ptx", "llir": "llvm", "amdgcn": "amdgpu"}
 #: The class for each kind of token, the most specific kind first.
 _CLASSES = (
@@ -57,7 +57,7 @@ def highlighted(
 
 
 def pieces(lines: Sequence[str], language: str = "python") -> list[list[tuple[str, str]]]:
-    """Return lines of source code as pairs of a class, which may be empty, and a text."""
+    """Return lines of source code as lists of (class, text); the class may be empty."""
     return [
         [(css, text[start:end]) for start, end, css in token]
         for text, token in zip(lines, _tokens(lines, language), strict=True)

@@ -96,7 +96,7 @@ def _group(group: Sequence[Finding], shown: Sequence[dict[str, Any]]) -> dict[st
 
 
 def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """Return values and their counts for each attribute by which the page can filter."""
+    """Return the values, with counts, of each attribute by which the page can filter findings."""
     findings = list(findings)
     severities = Counter(finding.severity for finding in findings)
     return {
@@ -207,7 +207,7 @@ def _map(tensor: TensorMap) -> dict[str, Any]:
 
 
 def collision_runs(tensor: TensorMap) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Return first element, last element and programs of each run with the same collisions."""
+    """Return runs of elements on which the same programs collide: first, last and programs."""
     flat = [code for row in tensor.cells for code in row]
     runs: list[tuple[int, int, tuple[int, ...]]] = []
     for cell in (index for index, code in enumerate(flat) if code == COLLISION):

@@ -1,10 +1,10 @@
 """The report as JUnit XML, which CI systems show as tests.
 
 A suite per kernel has a case per finding and one for its launches, which is an error if a launch
-was not checked completely. The suite of a function that was compared with a reference has one for
-the verdict, which is an error if it is unknown. Findings below the failing severity pass and keep
-their text. A program that failed, or launched nothing, gets its own suite, because that is not a
-clean result.
+was not checked completely. The suite of a function that was compared with a reference has a case
+for the verdict, which is an error if the verdict is unknown. A finding below the severity that
+fails the run becomes a case that passes and contains the finding's text. A program that failed or
+launched no kernel gets its own suite, because that is not a clean result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class _Case(TestCase):
-    """A test case with its location, which is not in the schema but which CI systems link to."""
+    """A test case with a location; the schema has none, but CI systems show links to it."""
 
     file = Attr()
     line = Attr()

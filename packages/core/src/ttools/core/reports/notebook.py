@@ -61,7 +61,7 @@ _Reporter = TypeVar("_Reporter", bound=Callable[..., Iterable[Part]])
 
 
 def reporter_of(kind: type[ShowsItself]) -> Callable[[_Reporter], _Reporter]:
-    """Register the decorated function as what makes the parts of results of a type."""
+    """Register the decorated function to make the displayed parts of results of a type."""
 
     def register(reporter: _Reporter) -> _Reporter:
         _reporters[kind] = reporter
@@ -94,7 +94,7 @@ def parts_as_text(parts: Iterable[Part]) -> str:
 
 
 def parts_as_html(parts: Iterable[Part]) -> str:
-    """Return parts as markup."""
+    """Return parts as HTML."""
     return "\n".join(map(_html, parts))
 
 
@@ -121,7 +121,7 @@ def place_cells(file: str, line: int) -> tuple[str, str]:
 
 
 def host_cells(host_line: str | None) -> tuple[str, str]:
-    """Return the cells of `place_cells` for a `file:line`, empty for None."""
+    """Return the same cells as `place_cells` for a `file:line`; they are empty for None."""
     location = location_of_line(host_line)
     return place_cells(location.file, location.line) if location else ("", "")
 

@@ -2,7 +2,7 @@
 
 All reports use these functions, so that a figure looks the same on the console, in pages and in
 notebooks. Values have three significant digits by default; microseconds are `us`, which every
-terminal and encoding can show. An unknown value, None or NaN, gives an empty text.
+terminal and encoding can show. Unknown values (None and NaN) become empty strings.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def number(value: float | None) -> str:
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]], digits: int) -> tuple[str, str]:
-    """Return a number in the largest unit in which it is at least one, and that unit."""
+    """Return a number in the largest unit in which it is at least 1, and the unit."""
     at = next((i for i, (factor, _) in enumerate(units) if abs(value) >= factor), len(units) - 1)
     factor, unit = units[at]
     text = f"{value / factor:.{digits}g}"

@@ -1,8 +1,8 @@
 """Renders self-contained HTML pages from jinja templates with their style and script.
 
-All pages extend `style/base.html.jinja`. Each begins with a line that says where it comes from: the
-date, the command line, the versions of ttools, Triton and torch, and the GPU. Reports continue with
-a summary: the conclusion as a sentence, the reasons with evidence, and what to do.
+All pages extend `style/base.html.jinja`. Each begins with a line about its origin: the date, the
+command line, the versions of ttools, Triton and torch, and the GPU. Reports continue with a
+summary: the conclusion as a sentence, the reasons with evidence, and what to do.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class PageSummary:
 
     Attributes:
         conclusion: The result in one sentence; text between backticks is shown as code.
-        verdict: The verdict, which chooses a colour; empty for pages that do not judge.
-        about: What the page is about, and how much was examined.
+        verdict: The verdict, which determines the colour; empty for pages without a verdict.
+        about: The subject of the page, and how much was examined.
         points: The reasons, the most important first.
-        more: What the summary leaves out.
+        more: A note on what the summary leaves out.
     """
 
     conclusion: str
@@ -75,7 +75,7 @@ def render_page(
         folder: Contains `page.html.jinja`, which extends `base.html.jinja`, a `page.css` and any
             other files that the template includes.
         gpu: The GPU that the page is about, if there is one.
-        summary: What the page says first; None for a page with a heading of its own.
+        summary: The first part of the page; None for a page with a heading of its own.
         content: Values of the template's variables.
     """
     return _template(folder).render(
@@ -102,7 +102,7 @@ def _prose(text: str) -> Markup:
 
 
 def _origin(gpu: str) -> dict[str, str]:
-    """Return date, command, versions and GPU of a page; those that are unknown are missing."""
+    """Return the date, the command, the versions and the GPU of a page, without unknown ones."""
     facts = {
         "date": f"{_now():%Y-%m-%d %H:%M} UTC",
         "command": shown_command_line(),

@@ -28,7 +28,7 @@ class _Location:
 
     def location(self) -> SourceLocation:
         line = self.line or 0
-        # Reports count characters, locations UTF-8 bytes.
+        # Columns in reports count characters, whereas locations count UTF-8 bytes.
         before = source_line(self.file, line)[: (self.column or 1) - 1]
         column = len(before.encode(errors="replace")) + 1 if self.column else 0
         callers = tuple(caller.location() for caller in self.callers)

@@ -11,7 +11,7 @@ from importlib import import_module
 from ttools.core.errors import UsageError
 from ttools.core.reports.report import Report
 
-#: Name of a format → module with `write(report) -> str`.
+#: Maps the name of a format to the module that defines `write(report) -> str`.
 WRITERS = {
     "text": "ttools.core.reports.text",
     "json": "ttools.core.reports.json",
@@ -21,7 +21,7 @@ WRITERS = {
     "html": "ttools.core.reports.html",
     "markdown": "ttools.core.reports.markdown",
 }
-#: The writer of text if the report contains a verdict on all sizes.
+#: Writes the text form if the report contains a verdict on a range of sizes.
 _TEXT_OF_SIZES = "ttools.core.reports.sizes_text"
 
 
@@ -29,7 +29,7 @@ def write_report(report: Report, form: str, verbose: bool = False) -> str:
     """Return the report in a format.
 
     Args:
-        verbose: If True, the text also shows what it leaves out otherwise.
+        verbose: If True, the text form also shows details that it leaves out by default.
 
     Raises:
         UsageError: The format is unknown.

@@ -29,7 +29,7 @@ _ELSEWHERE = (
 )
 #: Maximum number of kernels or launches listed in a summary.
 _MOST_LISTED = 3
-#: Kinds of findings that are not accesses outside a tensor but may result from such accesses.
+#: Kinds of findings that may be consequences of accesses outside a tensor.
 _RACES = ("overlapping_store", "race", "intra_program_race")
 #: Exit statuses of programs that SIGINT and SIGTERM terminate, as a shell reports them.
 _INTERRUPTED = (130, 143)
@@ -37,12 +37,12 @@ _INTERRUPTED = (130, 143)
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of findings, as formats describe it that list the rules of a run.
+    """The description of a kind of findings, for formats that list the rules of a run.
 
     Attributes:
         meaning: One sentence on what a finding of this kind is.
         help: The general advice on how to correct the defect, if there is any.
-        page: The part of the documentation on it, relative to the folder of the documentation.
+        page: The documentation page on it, relative to the folder of the documentation.
         can_be_suppressed: True if a comment in the source suppresses findings of this kind.
     """
 
@@ -70,7 +70,7 @@ class Report:
         rules: The kinds that the run looked for.
         root: Folder to which paths are shown relative.
         sizes: The verdict on a range of sizes, if one was requested.
-        cases: The verdict of a comparison with a reference, if it is what the report is about.
+        cases: The verdict of a comparison with a reference, if that is the subject of the report.
     """
 
     findings: tuple[Finding, ...]
@@ -103,12 +103,12 @@ class Report:
         return tuple((entry, reason) for entry in self.launches for reason in entry.unfinished)
 
     def path(self, file: str) -> str:
-        """Return a file's path for display: relative to `root` if inside, else as recorded."""
+        """Return a file's path for display: relative to `root` if inside it, else unchanged."""
         return shown_path(file, self.root)
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:
-    """Return whether a severity reaches a threshold."""
+    """Return whether a severity is at least as high as a threshold."""
     return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
@@ -122,7 +122,7 @@ def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
 
 def cause_text(group: Sequence[Finding]) -> str:
-    """Return the cause of findings that have one in common, and how many there are.
+    """Return a sentence with the common cause of findings, and their number.
 
     An example is "mask `m = offs < D` (line 12) admits lanes 40-63; 4 accesses leave their
     tensors".
@@ -146,7 +146,7 @@ def cause_text(group: Sequence[Finding]) -> str:
 
 
 def united_cause(group: Sequence[Finding]) -> Cause:
-    """Return the common cause of findings, with all lanes that any of them is about."""
+    """Return the common cause of findings, with the lanes of all of them."""
     causes = [finding.cause for finding in group if finding.cause is not None]
     runs: list[tuple[int, int]] = []
     for first, last in sorted(run for cause in causes for run in cause.lanes):
@@ -178,7 +178,7 @@ def config_text(config: Mapping[str, Any] | None) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return the run in a line: `2 errors, 1 warning in 3 kernels, 17 launches`."""
+    """Summarise the run in one line: `2 errors, 1 warning in 3 kernels, 17 launches`."""
     severities = Counter(finding.severity for finding in report.findings)
     counts = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
     causes = len(by_cause(report.findings))

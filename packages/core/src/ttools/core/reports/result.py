@@ -22,7 +22,7 @@ _Maker = TypeVar("_Maker", bound=Callable[[Any], Formats])
 
 
 def formats_of(kind: type[Result]) -> Callable[[_Maker], _Maker]:
-    """Register the decorated function as what makes the formats of results of a type.
+    """Register the decorated function to make the formats of results of a type.
 
     A module that formats results imports their type, so the type cannot import that module.
     """
@@ -37,8 +37,8 @@ def formats_of(kind: type[Result]) -> Callable[[_Maker], _Maker]:
 class Result(ShowsItself):
     """A result with a verdict and with reports in several formats.
 
-    Subclasses define the attribute or property `failures`. It is declared for type checkers only,
-    because a dataclass would take an inherited property for the default of its field.
+    Subclasses define the attribute or property `failures`. It is declared here for type checkers
+    only, because a dataclass would use an inherited property as the default value of its field.
     """
 
     #: Title of the frame in which notebooks show the HTML page; empty if they show `_shown`.
@@ -76,7 +76,7 @@ class Result(ShowsItself):
         return formats[form]()
 
     def _formats(self) -> Formats:
-        """Return a function for each format that makes the report."""
+        """Return the available formats: for each, a function that makes the report."""
         text = {"text": lambda: f"{parts_as_text(self._shown())}\n"}
         maker = _makers.get(type(self))
         return text if maker is None else {**text, **maker(self)}

@@ -1,7 +1,7 @@
 """The report as SARIF 2.1.0, which code scanning and editors read.
 
-Kinds become rules, related accesses related locations, the inlined call stack a stack, and
-suppressions suppressions. Columns count Unicode characters.
+A kind of findings becomes a SARIF rule, a related access a related location, the stack of inlined
+calls a stack, and a suppression a suppression. Columns count Unicode characters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUPPRESSION_KINDS = {
 
 
 def write(report: Report) -> str:
-    """Return the report as a log with one run."""
+    """Return the report as a SARIF log with one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
     return json.dumps(log, indent=2, default=str) + "\n"
 
@@ -66,7 +66,7 @@ def _run(report: Report) -> dict[str, Any]:
 
 
 def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule]) -> dict[str, Any]:
-    """Return a rule.
+    """Return the description of a kind of findings as a SARIF rule.
 
     A `helpUri` must be absolute, and the documentation has no public address. The rule therefore
     names the page by its path in the sources of ttools: in the text, and as a location relative to
@@ -85,7 +85,7 @@ def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule])
         else "",
         f"See {page} in the sources of ttools.",
     ]
-    # GitHub's code scanning requires all three texts.
+    # GitHub's code scanning requires all three descriptions.
     return {
         "id": kind,
         "shortDescription": sentence,
@@ -151,7 +151,7 @@ def _message(finding: Finding) -> str:
 
 
 def _witness(finding: Finding) -> dict[str, Any]:
-    """Return the data for which SARIF has no place."""
+    """Return the data of a finding for which SARIF has no field."""
     data = finding_data(finding)
     witness = ("program", "lane", "iteration", "variables", "notes", "argument", "launch")
     names = (*witness, "config", "configs", "cause")

@@ -16,7 +16,7 @@ class Unproved:
 
     Attributes:
         reason: A sentence for the report, which may contain formulas.
-        line: Line in the kernel or in host code; None if there is no location.
+        line: Line in the kernel or in host code; None if the location is unknown.
         file: File of that line.
         kernel: Name of the affected kernel; None if it concerns all.
         sizes: Minimum and maximum of each size concerned.
@@ -31,13 +31,13 @@ class Unproved:
     phrase: str = ""
 
     def place(self, root: Path) -> str:
-        """Return its line as `kernel.py:12`; empty if it has none."""
+        """Return the location as `kernel.py:12`; empty if it is unknown."""
         if self.file is None or self.line is None:
             return ""
         return shown_place(self.file, self.line, root=root)
 
     def text(self, root: Path) -> str:
-        """Return the reason with its line and its sizes."""
+        """Return the reason with its location and its sizes."""
         where = f"{place}: " if (place := self.place(root)) else ""
         about = f" (for {ranges_text(self.sizes)})" if self.sizes else ""
         return f"{where}not proved: {self.reason}{about}"
@@ -51,7 +51,8 @@ class KernelSizes:
         kernel: Name of the kernel, or a description if no kernel is known.
         checked: Minimum and maximum of each size.
         failing: The sizes of the first failure; None if none was found.
-        is_least: True if smaller values (of each size separately) are known to be correct.
+        is_least: True if no smaller value of any single size, with the other sizes unchanged,
+            fails.
         failure: Description of the failure.
         unproved: Goals that were neither proved nor shown to be wrong.
         scope: The sizes in words; by default the ranges of `checked`.
@@ -82,7 +83,7 @@ class KernelSizes:
         text = f"{name}: {self.verdict}{f' for {scope}' if scope else ''}"
         if not self.unproved:
             return text
-        # That the time was over says less than any other reason.
+        # Any other reason is more informative than a time limit.
         first = min(self.unproved, key=lambda unproved: unproved.phrase.startswith("the time"))
         where = f" ({place})" if (place := first.place(root)) else ""
         return f"{text}: {first.phrase or first.reason}{where}"
@@ -96,11 +97,11 @@ class SizesVerdict:
         checked: Minimum and maximum of each size.
         verdict: `proved` if all sizes are correct, `fails` if some are wrong.
         assumptions: Conditions under which the verdict holds.
-        abstained: Goals that were not proved.
+        abstained: Goals that could not be decided.
         sentences: Statements about each kernel.
         kernels: Verdicts by kernel; of a script, by kernel and launch.
         by_kernel: One verdict for each kernel.
-        by_solver: Statements that rely on a solver.
+        by_solver: Statements that were proved by a solver.
         seconds: Duration of the analysis.
         memory: Bytes that the tensors of a launch may take at the sizes considered; None for no
             limit.
@@ -119,7 +120,7 @@ class SizesVerdict:
 
     @property
     def verdicts(self) -> tuple[KernelSizes, ...]:
-        """One verdict for each kernel, or else for each launch."""
+        """One verdict for each kernel if `by_kernel` is set, else the verdicts for each launch."""
         return self.by_kernel or self.kernels
 
     @property
@@ -163,7 +164,7 @@ class SizesVerdict:
         }
 
     def details(self, root: Path) -> list[str]:
-        """Return what is not proved and what the verdict relies on, a sentence each."""
+        """Return sentences about what is not proved and what the verdict relies on."""
         lines = [unproved.text(root) for unproved in self.abstained]
         return [*lines, *self.by_solver, *(f"assumed: {text}" for text in self.assumptions)]
 

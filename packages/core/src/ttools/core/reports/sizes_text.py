@@ -19,7 +19,8 @@ def write(report: Report, verbose: bool = False) -> str:
     """Return the verdict on each kernel, the findings, and the summary.
 
     Args:
-        verbose: If True, also show further findings, and all that is assumed or not proved.
+        verbose: If True, also show further findings, all assumptions, and everything that is not
+            proved.
     """
     sizes = report.sizes
     assert sizes is not None
@@ -53,7 +54,7 @@ def _finding(finding: Finding, root: Path) -> str:
 
 
 def _hints(sizes: SizesVerdict) -> Iterator[str]:
-    """Yield what the text leaves out, and how to check other sizes."""
+    """Yield lines that say what the text leaves out, and how to check other sizes."""
     counts = [
         counted(len(sizes.abstained), "unproved condition") if sizes.abstained else "",
         counted(len(sizes.by_solver), "proof by Z3", "proofs by Z3") if sizes.by_solver else "",

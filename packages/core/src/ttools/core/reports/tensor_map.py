@@ -123,7 +123,7 @@ def _united(touches: Touches, per_cell: int) -> _Intervals:
 
 
 def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
-    """Return, for each of `count` indices, the sum of the weights of the intervals with it."""
+    """Return, for each of `count` indices, the total weight of the intervals that contain it."""
     steps = np.zeros(count + 1, np.int64)
     np.add.at(steps, intervals.start, weights)
     np.subtract.at(steps, intervals.stop, weights)

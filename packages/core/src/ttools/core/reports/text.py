@@ -27,12 +27,13 @@ from ttools.core.reports.report import (
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
-#: The most lines of a finding, and of all findings of a kernel, unless a report is verbose.
+#: Maximum number of lines for a finding, and for all findings of a kernel, unless a report is
+#: verbose.
 _FINDING_LINES = 12
 _KERNEL_LINES = 38
-#: Columns of a terminal.
+#: Assumed width of the terminal in columns.
 _WIDTH = 80
-#: The most findings that a block lists in a line each.
+#: Maximum number of findings that a block lists in one line each.
 _MOST_FOLDED = 8
 
 
@@ -54,7 +55,7 @@ def write(report: Report, verbose: bool = False) -> str:
 
 
 def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: bool) -> list[str]:
-    """Return the blocks of a kernel; those that exceed its lines are listed in a line each."""
+    """Return the blocks of a kernel; those beyond its line limit are shortened to a line each."""
     if verbose:
         return [group_text(group, root, verbose=True) for group in groups]
     blocks, used = [], 0
@@ -62,7 +63,7 @@ def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: boo
         text = group_text(group, root)
         lines = _rows(text.splitlines()) + 1
         later = sum(map(len, groups[n + 1 :]))
-        # The list of the others, which has its own heading, must fit, too.
+        # Leave room for the list of the other findings and its heading.
         if n and used + lines + min(later, _MOST_FOLDED) + 2 * bool(later) > _KERNEL_LINES:
             rest = [finding for group in groups[n:] for finding in group]
             blocks.append("\n".join(_folded(rest, groups[0][0], root, "")))
@@ -150,8 +151,8 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
 
     Args:
         root: Folder to which paths are shown relative.
-        most: The most lines; None for all. Of several configurations, calls, notes and related
-            locations as many are left out as necessary, and the excerpts of the latter.
+        most: Maximum number of lines; None for no limit. Configurations, calls, notes, related
+            locations and their excerpts are left out as necessary.
     """
     for brevity in range(_LEAST_DETAIL + 1 if most is not None else 1):
         lines = list(_detail_lines(finding, root, brevity))
@@ -161,11 +162,11 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
 
 
 def _rows(lines: Iterable[str]) -> int:
-    """Return how many rows of a terminal lines take."""
+    """Return the number of terminal rows that lines occupy."""
     return sum(max(1, -(-len(line) // _WIDTH)) for line in lines)
 
 
-#: The highest number of steps by which details are left out.
+#: The number of steps in which details are left out.
 _LEAST_DETAIL = 8
 
 
@@ -196,7 +197,7 @@ def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
 
 
 def _at_most(lines: Sequence[str], most: int | None, noun: str) -> list[str]:
-    """Return the first lines, and how many more there are."""
+    """Return the first lines, followed by the number of lines that are left out."""
     if most is None or len(lines) <= most:
         return list(lines)
     left = f"and {counted(len(lines) - most, f'more {noun}')}"
@@ -204,7 +205,7 @@ def _at_most(lines: Sequence[str], most: int | None, noun: str) -> list[str]:
 
 
 def location_text(location: SourceLocation, root: Path) -> str:
-    """Return `file:line:column` as far as known; the column counts characters."""
+    """Return `file:line:column` without unknown parts; the column counts characters."""
     column = (extent(location) or (location.column,))[0]
     return shown_place(location.file, location.line, column, root=root)
 

@@ -1,8 +1,8 @@
 """Compilation up to the allocation of shared and tensor memory, without generating machine code.
 
 Triton's backends call a hook for instrumentation between their passes to LLVM IR, immediately after
-memory is allocated. Our hook ends the stage there, and the passes that the backend has listed so
-far are run. The backend's list of passes therefore need not be repeated here.
+memory is allocated. Our hook ends the stage there and runs the passes that the backend has added up
+to that point. The list of the backend's passes is therefore not duplicated here.
 """
 
 from __future__ import annotations

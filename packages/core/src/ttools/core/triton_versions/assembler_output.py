@@ -22,7 +22,7 @@ _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 @contextmanager
 def assembler_output() -> Iterator[list[str]]:
-    """Collect the output of each ptxas that this thread runs through Triton's backend."""
+    """Collect the output of each ptxas run that Triton's backend starts in this thread."""
     from triton.backends.nvidia import compiler
 
     outputs: list[str] = []

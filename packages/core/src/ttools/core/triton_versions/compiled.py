@@ -83,5 +83,5 @@ def loaded_resources(kernel: Any) -> tuple[int, int] | None:
     registers = getattr(kernel, "n_regs", None)
     if registers is None:
         return None
-    word = 4  # bytes; `n_spills` counts registers
+    word = 4  # bytes per register; `n_spills` is a number of registers
     return int(registers), int(kernel.n_spills) * word

@@ -58,8 +58,8 @@ def run_required_passes(module: Any) -> None:
     """Run only the necessary part of `run_ttir_passes`: rewrite descriptors and block pointers.
 
     Because nothing is simplified or inlined, redundant values remain, for example values that a
-    loop yields twice. The fuzzer runs such modules, because other versions of Triton, whose front
-    ends and passes differ, may produce them, too.
+    loop yields twice. The fuzzer tests such modules, because the front ends and passes of other
+    Triton versions may produce them, too.
     """
     from triton._C.libtriton import ir, passes
 
@@ -104,7 +104,7 @@ def libdevice_module() -> Any:
 
 
 def fp_fusion(requested: bool | None) -> bool:
-    """Return whether a*b+c may be fused, according to a launch option and Triton's variables."""
+    """Return whether the launch option and Triton's variables allow `a*b+c` to be fused."""
     from triton import knobs
 
     if getattr(knobs.language, "force_disable_fp_fusion", False):  # from 3.9
@@ -159,7 +159,7 @@ def source_file(function: Any) -> str:
 
 
 def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
-    """Return the kernel for which Triton calls a backend, found in the caller's variables.
+    """Return the kernel for which Triton is calling a backend, from variables of the caller.
 
     Triton does not pass the kernel to a backend, and its cache key does not contain the path of the
     kernel's source.

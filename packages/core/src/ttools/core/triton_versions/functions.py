@@ -67,7 +67,7 @@ def locate_as(copy: Any, original: Any) -> None:
         co_firstlineno=max(1, code.co_firstlineno + moved_by),
     )
     copy.raw_src, copy.starting_line_number = original.raw_src, original.starting_line_number
-    if hasattr(original, "def_file_line_number"):  # set at creation since Triton 3.9
+    if hasattr(original, "def_file_line_number"):  # set at creation, since Triton 3.9
         copy.file_name = original.file_name
         copy.def_file_line_number = original.def_file_line_number
         copy.def_file_col_number = original.def_file_col_number
@@ -87,7 +87,7 @@ def restored_arguments(tuner: Any) -> frozenset[str] | None:
 
 
 def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
-    """Make an autotuner time its configurations with `benchmark(call, quantiles)`."""
+    """Make an autotuner time its configurations by calling `benchmark(call, quantiles)`."""
     # `do_bench` is a cached property, which the instance's dictionary overrides.
     tuner.__dict__["do_bench"] = benchmark
 
@@ -140,7 +140,7 @@ def constexpr_function_class() -> Any:
 
 
 def bound_constexpr_function_class() -> Any:
-    """Return `triton.runtime.jit.BoundConstexprFunction`, the class of such methods."""
+    """Return `triton.runtime.jit.BoundConstexprFunction`, the class of constexpr methods."""
     from triton.runtime.jit import BoundConstexprFunction
 
     return BoundConstexprFunction

@@ -55,7 +55,7 @@ def allocate_by_torch() -> None:
 
 
 def gsan_memory() -> Any:
-    """Return a context in which torch allocates CUDA memory in which `gsan` can find races."""
+    """Return a context manager in which torch allocates CUDA memory that `gsan` can check."""
     import torch
 
     pool = importlib.import_module("triton.experimental.gsan").create_mem_pool()

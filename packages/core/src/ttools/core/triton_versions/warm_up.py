@@ -1,4 +1,4 @@
-"""Functions that do one-time work of Triton before it is needed.
+"""Performs one-time work of Triton before it is needed.
 
 Once per process, Triton hashes its own files; once per kernel or driver, it compiles a C module for
 launches. Each of these takes a third of a second or more.
@@ -19,7 +19,7 @@ from ttools.core.triton_versions.launching import is_descriptor
 
 
 def hash_triton() -> str:
-    """Return Triton's hash of its own files, which takes long to compute for the first time."""
+    """Return Triton's hash of its own files, which is slow to compute the first time."""
     from triton.runtime.cache import triton_key
 
     return str(triton_key())

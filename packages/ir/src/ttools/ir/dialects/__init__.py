@@ -10,7 +10,7 @@ OPERATIONS: dict[str, Op] = {
     for dialect in (arith, cf, gpu, llvm, math, scf, tt, ttg, ttools, ub)
     for name, op in dialect.OPERATIONS.items()
 }
-"""Every operation that is known, by its name."""
+"""All declared operations, by name."""
 
 #: The declaration of an unknown operation. It has no traits, so passes assume any effect.
 UNKNOWN = Op()

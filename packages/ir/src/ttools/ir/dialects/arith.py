@@ -152,8 +152,8 @@ _NOUNS = {
 _INVALID: dict[str, Invalid] = {
     "addf": "sum", "subf": "difference", "mulf": "product", "divf": "quotient", "remf": "quotient",
 }  # fmt: skip
-#: The `ast` name of the Python operator that Triton's front end translates to each operation; see
-#: `add`, `sub`, … in Triton's python/triton/language/semantic.py.
+#: For each operation, the `ast` name of the Python operator that Triton's front end translates to
+#: it; see `add`, `sub`, … in Triton's python/triton/language/semantic.py.
 _PYTHON = {
     "addf": "Add", "addi": "Add",
     "subf": "Sub", "subi": "Sub",

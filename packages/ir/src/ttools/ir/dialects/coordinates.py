@@ -2,7 +2,9 @@
 
 A view such as `tt.trans` computes nothing: each lane of its result is one lane of an operand. The
 declaration of the view contains this mapping as data, so that an analysis can derive properties of
-the result from those of the operand without separate code for each view.
+the result from those of the operand without separate code for each view. For example,
+`tt.expand_dims` with `axis = 0` turns a tile of shape (8,) into one of shape (1, 8). Its map is
+`Lanes(operand=0, axes=(1,))`: axis 0 of the operand becomes axis 1 of the result.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def broadcast(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def transpose(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of a transposition: axis n of the result is the operand's `order[n]`."""
+    """Return the map of a transposition: axis n of the result is axis `order[n]` of the operand."""
     order = [int(n) for n in view.attributes["order"]]
     return (Lanes(0, tuple(order.index(n) for n in range(len(order)))),)
 
@@ -123,5 +125,5 @@ def split(view: ViewShapes) -> tuple[Lanes, ...]:
 
 
 def any_order(view: ViewShapes) -> tuple[Lanes, ...]:
-    """Return the map of an operation whose result has all lanes in an unspecified order."""
+    """Return the map of an operation that puts all lanes into an unspecified order."""
     return tuple(Lanes(n, None, ordered=False) for n in range(len(view.operands)))

@@ -41,8 +41,8 @@ from ttools.ir.dialects.traits import Trait
 _OPERAND = re.compile(r"(?<![\w-]\()\$(\w+)")
 
 Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function", "library"]
-#: Kinds of invalid operations (IEEE 754, section 7.2), whose result is NaN although no operand is,
-#: for example the difference `inf - inf`.
+#: Kinds of invalid operations (IEEE 754, section 7.2): their result is NaN although no operand is,
+#: as in the difference `inf - inf`.
 Invalid: TypeAlias = Literal["", "sum", "difference", "product", "quotient", "root", "logarithm"]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Operands that become arguments or results, in order.
+    """An edge of control flow, along which operands become arguments or results, in order.
 
     Attributes:
         source: Index of the region whose terminator's operands are passed; None if the operands of

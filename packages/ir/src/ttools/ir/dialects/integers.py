@@ -23,7 +23,7 @@ class UnknownError(Exception):
 
 
 class Described(Protocol):
-    """The attributes of an operation that its integer semantics may depend on."""
+    """The properties of an operation on which its integer semantics may depend."""
 
     attributes: dict[str, Any]
 
@@ -132,11 +132,11 @@ class Integers(Generic[T]):
         raise UnknownError
 
     def unsigned(self, a: T, bits: int) -> T:
-        """Return the lowest bits as an unsigned number: `a` itself if it is in range."""
+        """Return the lowest `bits` bits of `a` as an unsigned number: `a` itself if in range."""
         raise UnknownError
 
     def signed(self, a: T, bits: int) -> T:
-        """Return the lowest bits as a signed number: `a` itself if it is in range."""
+        """Return the lowest `bits` bits of `a` as a signed number: `a` itself if in range."""
         raise UnknownError
 
     def displace(self, pointer: T, offset: T) -> T:
@@ -220,7 +220,7 @@ class Evaluation(Integers[int]):
 
     def compare(self, predicate: str, a: int, b: int) -> int:
         if predicate.startswith("u"):
-            # As unsigned numbers, negative numbers keep their order and exceed all others.
+            # Reinterpreted as unsigned, negative numbers keep their order and exceed all others.
             key = (a < 0, a), (b < 0, b)
             return int(_COMPARISONS[predicate[1:]](*key))
         return int(_COMPARISONS[predicate.removeprefix("s")](a, b))
@@ -248,7 +248,7 @@ def truncated_quotient(a: int, b: int) -> int:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """Return the lowest bits of a number as a signed number; a single bit is 0 or 1."""
+    """Return the lowest `bits` bits of a number as a signed number; a single bit is 0 or 1."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
 
@@ -257,7 +257,7 @@ def wrapped(number: int, bits: int) -> int:
 
 
 def _of_unsigned(meaning: Meaning) -> Meaning:
-    """Return `meaning`, applied to unsigned operands, with its result converted to signed."""
+    """Apply `meaning` to the operands as unsigned numbers, and make the result signed again."""
 
     def meant(i: Integers[Any], v: Sequence[Any], op: Described) -> Any:
         bits = op.operand_bits

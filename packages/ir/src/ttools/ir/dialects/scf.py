@@ -18,7 +18,8 @@ from ttools.ir.dialects.traits import (
     UNCOUNTED,
 )
 
-#: The last edge is taken if the loop has no iterations: its results are then the initial values.
+#: The last edge is taken if the loop has no iterations: the results of the loop are then the
+#: initial values.
 _FOR = (Edge(None, 0, 3, 1), Edge(0, 0, own=1), Edge(0, None), Edge(None, None, 3))
 #: The first operand of the first region's terminator, `scf.condition`, is not passed on.
 _WHILE = (Edge(None, 0), Edge(1, 0), Edge(0, 1, 1), Edge(0, None, 1))

@@ -41,7 +41,7 @@ FROM_COORDINATES = Trait("FROM_COORDINATES")  #: a lane depends on its coordinat
 CROSS_LANE = Trait("CROSS_LANE")  #: a lane of the result depends on many lanes of the operands
 COUNTS = Trait("COUNTS")  #: a lane of the result is the number of operand lanes equal to its index
 CROSS_THREAD = Trait("CROSS_THREAD")  #: exchanges values between threads, usually with a barrier
-COMBINES = Trait("COMBINES")  #: its region is a function of elements, called for many lanes
+COMBINES = Trait("COMBINES")  #: its region is a function of elements that is called for many lanes
 CAST = Trait("CAST")  #: the same value in another representation
 CHOOSES = Trait("CHOOSES")  #: a lane of the result is a lane of an operand, apart from its sign
 
@@ -58,7 +58,7 @@ COMMUTATIVE = Trait("COMMUTATIVE")  #: the order of its two operands makes no di
 LINEAR = Trait("LINEAR")  #: a sum, difference or product, or a change of width
 WIDENS = Trait("WIDENS")  #: gives the exact result, without wrapping, for sign-extended operands
 RESIZES = Trait("RESIZES")  #: the same signed number in another width
-#: contiguity and divisibility of the result follow from the operands', as in Triton's
+#: contiguity and divisibility of the result follow from those of the operands, as in Triton's
 #: lib/Analysis/AxisInfo.cpp
 AXIS_INFO = Trait("AXIS_INFO")
 

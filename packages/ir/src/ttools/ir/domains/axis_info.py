@@ -20,7 +20,9 @@ from ttools.ir.semantics import meaning, moved_lanes
 class AxisInfo(NamedTuple):
     """Contiguity, divisibility and constancy of a tile along each axis.
 
-    A scalar is treated as a tile of one element.
+    A scalar is treated as a tile of one element. For example, `tl.arange(0, 8) + 16` has contiguity
+    8, divisibility 16 and constancy 1, and `tl.arange(0, 8) * 4` has contiguity 1, divisibility 4
+    and constancy 1.
 
     Attributes:
         contiguity: For each axis, the size of the aligned groups in which each element is its
@@ -171,7 +173,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _carried(
         self, value: Value, domain: AxisInfoDomain, inputs: Sequence[AxisInfo]
     ) -> AxisInfo | None:
-        """Return the info of a loop's counter, or of a value that the loop carries unchanged."""
+        """Return the axis info of a loop's counter, or of a value that a loop carries unchanged."""
         counted = counted_loop(value)
         if counted is None:
             return None
@@ -184,7 +186,7 @@ class AxisInfoAnalysis(OnDemand[AxisInfo]):
     def _viewed(
         self, domain: AxisInfoDomain, inner: AxisInfo, axes: Sequence[int | None]
     ) -> AxisInfo:
-        """Return the info of a view, whose operand has the info `inner`.
+        """Return the axis info of a view, given the info of its operand.
 
         Args:
             axes: For each axis of the operand, the axis of the view that it becomes, or None.

@@ -37,7 +37,7 @@ def holds(outer: Interval, inner: Interval) -> bool:
 
 
 def _corners(compute: Callable[[int, int], int], a: Interval, b: Interval) -> Interval:
-    """Return the interval of the results of a function that is monotone in each operand."""
+    """Return the interval of a function that is monotone in each operand, from its four corners."""
     values = [compute(x, y) for x in a for y in b]
     return min(values), max(values)
 
@@ -102,7 +102,7 @@ class IntervalDomain(Integers[Interval]):
         if b[0] <= 0 <= b[1]:
             raise UnknownError
         low, high = _corners(rounded, a, b)
-        # If the dividend may be 0, the quotient may be 0.
+        # The corners do not include a dividend of 0, for which the quotient is 0.
         return (min(low, 0), max(high, 0)) if a[0] <= 0 <= a[1] else (low, high)
 
     def remainder(self, a: Interval, b: Interval) -> Interval:

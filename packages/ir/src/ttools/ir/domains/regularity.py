@@ -21,7 +21,7 @@ from ttools.ir.semantics import meaning
 
 
 class _Sums(Integers["tuple[Value, ...]"]):
-    """Domain that yields the operands of sums, including sums of a pointer and an offset."""
+    """Domain that represents a sum by its operands, including a sum of a pointer and an offset."""
 
     def add(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b
@@ -31,7 +31,7 @@ class _Sums(Integers["tuple[Value, ...]"]):
 
 
 class _SumsAndProducts(_Sums):
-    """Domain that yields the operands of sums and products."""
+    """Domain that represents a sum or product by its operands."""
 
     def multiply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         return a + b
@@ -58,7 +58,7 @@ class _Uniform(OnDemand[bool]):
 
 
 class _Regular(OnDemand[bool]):
-    """Determines whether a pointer or index is built of ranges and uniform values only."""
+    """Determines whether a pointer or index is built from ranges and uniform values only."""
 
     def __init__(self, uniform: _Uniform) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Regular(OnDemand[bool]):
     def compute(self, value: Value) -> bool:
         op = value.defining_op
         if not value.is_tensor or op is None:
-            return True  # a loop-carried value is classified elsewhere, from its initial value
+            return True  # loop-carried values are classified elsewhere, by their initial values
         if op.has(VIEW, FROM_COORDINATES, REGULAR):
             return all(self.known[operand] for operand in op.operands)
         return self._uniform.of(value)
@@ -85,7 +85,7 @@ class Regularity:
         return self._uniform.of(value)
 
     def is_regular(self, value: Value) -> bool:
-        """Return whether a pointer or index is built of ranges and uniform values only."""
+        """Return whether a pointer or index is built from ranges and uniform values only."""
         return self._regular.of(value)
 
     def is_index_arithmetic(self, op: Operation) -> bool:

@@ -1,7 +1,9 @@
 """Strides of index and pointer tiles, as far as they are known at compile time.
 
 A stride is the difference between neighbouring lanes along an axis; for pointers, it is measured in
-elements.
+elements. For example, `tl.arange(0, 8)[:, None] * 64 + tl.arange(0, 4)[None, :]` has the stride 64
+along axis 0 and 1 along axis 1. If the factor 64 were an argument of the kernel, the stride along
+axis 0 would be unknown.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ class StrideAnalysis(OnDemand[Steps]):
         if op is not None:
             return op.operands if value.is_tensor and not op.regions else ()
         counted = counted_loop(value)
-        # A value that a loop carries is taken to keep the strides of its initial value.
+        # Assume that a value that a loop carries keeps the strides of its initial value.
         return (
             (carried_values(counted[0])[counted[1]].initial,) if counted and counted[1] >= 0 else ()
         )

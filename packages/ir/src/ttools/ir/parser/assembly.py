@@ -36,7 +36,7 @@ class OperationState:
 
 
 class OperandReader(Protocol):
-    """The methods of the parser that steps use, besides its cursor."""
+    """The methods of the parser that the steps use in addition to the cursor."""
 
     cursor: Cursor
 
@@ -50,7 +50,7 @@ class OperandReader(Protocol):
 Step: TypeAlias = Callable[[OperandReader, OperationState], None]
 ReadAttribute: TypeAlias = Callable[[Cursor], ir.Attribute]
 Starts: TypeAlias = Callable[[str], bool]
-"""Whether an optional part is there, from its first token."""
+"""Decides from the next token whether an optional part is present."""
 
 _PIECE = re.compile(
     r"""\s*(?:
@@ -71,7 +71,7 @@ _ROUNDING_MODES = frozenset(
 
 
 def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
-    """Return a function that reads the text of an operation between its name and its location.
+    """Return a function that parses the text of an operation between its name and its location.
 
     In the `OperationState` that the function returns, `types["results"]` are the result types.
     """
@@ -114,7 +114,7 @@ def name_attributes(attributes: dict[str, ir.Attribute], syntax: Op) -> None:
 
 
 class _FormatCompiler:
-    """Recursive descent over the pieces of one format."""
+    """Compiles the pieces of one format by recursive descent."""
 
     def __init__(self, syntax: Op) -> None:
         assert syntax.format is not None

@@ -200,7 +200,7 @@ def _words(raw: bytes, size: int) -> Iterator[int]:
 
 
 def _packed_bits(raw: bytes, count: int) -> Iterator[int]:
-    """Return the bits of an `i1` constant, which LLVM stores as bytes since version 22."""
+    """Return the bits of an `i1` constant, which LLVM stores as bytes from version 22 on."""
     if len(raw) == count or count > 8 * len(raw):
         return (int(byte != 0) for byte in raw)
     return (raw[index // 8] >> index % 8 & 1 for index in range(count))

@@ -101,4 +101,4 @@ FORMATS = {
     "f6E2M3FN": FloatFormat(2, 3, 1, "none"),
     "f4E2M1FN": FloatFormat(2, 1, 1, "none"),
 }
-"""By the name of the MLIR type."""
+"""Float formats by the name of the MLIR type."""

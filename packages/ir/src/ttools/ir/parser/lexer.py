@@ -16,7 +16,7 @@ from itertools import islice
 from ttools.core.errors import TtoolsError
 
 END = ""
-"""The token after the last one."""
+"""The token that marks the end of the text."""
 
 
 def _nested(depth: int) -> str:

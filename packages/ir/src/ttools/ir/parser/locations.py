@@ -17,8 +17,8 @@ from ttools.ir.parser.lexer import Source
 
 _UNKNOWN_FILE = "<unknown>"
 
-# The definitions of nearly all aliases. Matching them with one expression is fast; all other
-# definitions are parsed by `LocationTable.parse`.
+# Matches the definitions of nearly all aliases, because one expression is fast;
+# `LocationTable.parse` parses all other definitions.
 _COMMON = re.compile(
     r"""loc\(
     (?: "([^"\\\n]*)":(\d+):(\d+)
@@ -64,7 +64,7 @@ class LocationTable:
     def resolve(self, alias: str, user: Cursor) -> SourceLocation | None:
         """Return the location that `alias` names, or None if the location has no source line.
 
-        An alias that is not defined is an error at the latest token of `user`.
+        An alias that is not defined is reported as an error at the last token that `user` has read.
         """
         if alias in self._known:
             return self._known[alias]

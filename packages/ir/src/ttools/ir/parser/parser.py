@@ -34,7 +34,7 @@ from ttools.ir.parser.structured import STRUCTURED, Argument, parse_function
 _ALIAS = re.compile(r"^(#[\w$.-]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 _MODULE = re.compile(r"^[ \t]*(?:module|tt\.func)\b", re.MULTILINE)
 
-# The type of a value that was used but not defined yet.
+# Placeholder for the type of a value that was used but has not been defined yet.
 _UNDEFINED = ir.OpaqueType("?")
 
 
@@ -90,7 +90,7 @@ def _reader(name: str) -> Callable[[OperandReader], OperationState] | None:
 
 
 class ModuleParser:
-    """Recursive descent over one module."""
+    """Parses one module by recursive descent."""
 
     __slots__ = ("_blocks", "_names", "_undefined", "_values", "cursor", "locations")
 
@@ -105,7 +105,7 @@ class ModuleParser:
         self._blocks: list[dict[str, ir.Block]] = []
 
     def module(self) -> ir.Module:
-        """Parse the whole text: a module, or functions without one."""
+        """Parse the whole text: a module, or functions without a module around them."""
         cursor = self.cursor
         if not cursor.accept("module"):
             return self._functions({}, "")
@@ -188,7 +188,7 @@ class ModuleParser:
             value.uses.append((operation, index))
         for region in state.regions:
             region.parent = operation
-            # MLIR prints no location for arguments and terminators that it does not print itself.
+            # Arguments and terminators that MLIR does not print have no location in the text.
             for argument in region.entry.arguments:
                 argument.location = argument.location or location
             if region.entry.operations and region.entry.terminator.location is None:
@@ -246,7 +246,7 @@ class ModuleParser:
         raise UnsupportedError(f"operation `{name}`", self._location_ahead())
 
     def _location_ahead(self) -> SourceLocation | None:
-        """Return the location at the end of the operation that starts here, whatever its syntax."""
+        """Return the location at the end of the operation that starts here, for any syntax."""
         cursor, depth = self.cursor, 0
         while cursor.peek:
             token = cursor.peek
@@ -268,7 +268,7 @@ class ModuleParser:
             if token[:1] != "%":
                 cursor.fail("a value (`%name`)")
             self._undefined[token] = cursor.index
-            # Its owner is set when it is defined.
+            # The owner is set when the value is defined.
             value = ir.Value(_UNDEFINED, token[1:], ir.Block(), 0)
             self._values[token] = value
         cursor.index += 1

@@ -1,7 +1,7 @@
 """Replacement of `tt.atomic_poll` by an equivalent loop around an atomic load.
 
-Everything that supports loops which wait for other programs (the scheduler of blocked programs, the
-search for deadlocks, the race check, counting) then supports polls, too.
+All code that handles loops which wait for other programs (the scheduler of blocked programs, the
+search for deadlocks, the race check, counting) then handles polls, too.
 
     %p = tt.atomic_poll acquire, gpu, %flag, %n : !tt.ptr<i32>, i32 -> i1
 
@@ -14,8 +14,8 @@ becomes the following loop, and `%p` becomes the constant True:
     } do { scf.yield }
 
 For a tile, the loop carries the mask of the lanes that have already loaded the expected number, and
-loads only the other lanes. With a timeout, the loads in the loop are relaxed, and the loop is
-followed by an acquiring load of the lanes that have loaded the expected number, because "timed-out
+loads only the other lanes. With a timeout, the loads in the loop are relaxed. An acquiring load
+follows the loop, only for the lanes that have loaded the expected number, because "timed-out
 elements acquire no results" (Triton's documentation).
 """
 

@@ -40,7 +40,7 @@ def parse_type(text: str) -> ir.Type | None:
 
 
 def _tensor(body: str) -> ir.TensorType | None:
-    """Parse `4x8xf32`; None with an encoding (TTGIR), dynamic dimensions or an unknown element."""
+    """Parse `4x8xf32`; None if there is an encoding (TTGIR), a `?` or an unknown element type."""
     dimensions = _DIMENSIONS.match(body)
     end = dimensions.end() if dimensions else 0
     element = parse_type(body[end:].strip())

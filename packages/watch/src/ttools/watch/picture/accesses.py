@@ -75,7 +75,8 @@ class AccessMaps:
 
     def __init__(self, launch: KernelLaunch, followed: Sequence[int]) -> None:
         self.launch = launch.treating_memory_as_written()
-        # The targets of pointers loaded from memory are unknown, so bounds cannot be checked.
+        # The targets of pointers that are loaded from memory are unknown, so their bounds cannot be
+        # checked.
         self.instruments = Instruments(
             guards=not launch.kernel.variants.effects.indirect, footprints=True
         )
@@ -100,7 +101,7 @@ class AccessMaps:
             self._tensors[n] = tensor
 
     def take(self, log: NDArray[Any]) -> None:
-        """Add logged accesses, see `access_log.access_dtype`."""
+        """Add logged accesses to the maps; the log has the dtype `access_log.access_dtype`."""
         monitor = self.launch.monitor
         assert monitor is not None
         sites = monitor.sites

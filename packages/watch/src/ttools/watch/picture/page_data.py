@@ -91,7 +91,7 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
 
 
 def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
-    """Return the first records of each program, the same number for all and `share` in total."""
+    """Return the first records of each program: `share` in total, equally many for each program."""
     programs: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         programs[record.linear_program].append(record)
@@ -112,7 +112,7 @@ def _argument(argument: ArgumentSpec) -> dict[str, Any]:
 
 
 def _constant(name: str, value: Any) -> dict[str, Any]:
-    named = getattr(value, "__name__", None)  # for functions
+    named = getattr(value, "__name__", None)  # functions are shown by name
     return {"name": name, "text": f"constant {value!r}" if named is None else f"constant {named}"}
 
 

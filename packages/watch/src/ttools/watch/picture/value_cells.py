@@ -15,7 +15,7 @@ from ttools.watch.trace.record import Record
 #: Maximum number of cells for a value, and number of bins of a histogram.
 MOST_CELLS = 256
 BINS = 24
-#: Content of a cell that has no number.
+#: Contents of cells without a number.
 NAN, INFINITE, MASKED = "nan", "inf", "masked"
 
 
@@ -133,7 +133,7 @@ def _split_cells(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _short(value: float) -> float:
-    """Round to four digits, unless the rounded number would be infinite."""
+    """Round to four significant digits, unless the rounded number would be infinite."""
     largest = np.finfo(np.float64).max
     value = min(max(float(value), -largest), largest)
     rounded = float(f"{value:.4g}")

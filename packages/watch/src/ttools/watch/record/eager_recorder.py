@@ -34,7 +34,7 @@ class EagerRecorder:
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.writer = TraceWriter(file, limit)
-        # Programs that wait for each other run alternately, so each has its own iterations.
+        # Programs that wait for each other run alternately, so iterations are counted per program.
         self._iterations: dict[Program, list[int]] = {}
         self._assignments: dict[Assignment, int] = {}
         self._sources: set[str] = set()

@@ -152,7 +152,7 @@ class Recorder:
         return report
 
     def _look(self, launch: KernelLaunch) -> list[Variable]:
-        """Return the watched variables of a kernel and record which variables exist."""
+        """Return the watched variables of a kernel, and record which variables it has."""
         cached = self._variables.get(launch.kernel.variants)
         if cached is not None:
             return cached
@@ -188,7 +188,7 @@ class Recorder:
         return described
 
     def number_of(self, kernel: str, site: Site) -> int:
-        """Return the number of a watched assignment, which the trace describes at first use."""
+        """Return the number of a watched assignment; the first use writes it to the trace."""
         with self._lock:
             number = self._assignments.get((kernel, site))
             if number is not None:
@@ -229,7 +229,7 @@ class Recorder:
         ]
 
     def gaps(self) -> list[str]:
-        """Return a sentence for each selector that matches both variables and unavailable ones."""
+        """Return a sentence for each selector that selects available and unavailable variables."""
         sentences = [
             unavailable_sentence(selector, self._unavailable)
             for selector in self._selectors

@@ -45,7 +45,8 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 def _hide(op: Operation) -> None:
     for index, value in enumerate(op.operands):
         # A swap of neighbouring lanes (`lane_swap`) is compiled without its intermediate results,
-        # unless they have further uses. The use of such a result stays, so that it is computed.
+        # unless they have further uses. The watch of such a result is entered in its uses, so that
+        # it is computed.
         if not is_part_of_swap(value):
             value.uses.remove((op, index))
 

@@ -98,7 +98,7 @@ def compare(
     """Compare two recordings of the same launches.
 
     Args:
-        one: The recording whose order decides which difference is first.
+        one: A recording; its order determines which difference is first.
         other: A recording with some of the same programs.
         names: Names of the recordings for messages.
         rtol: Relative tolerance; by default that of `torch.testing` for the type.
@@ -128,7 +128,7 @@ def compare(
 
 
 def _is_implied(record: Record) -> bool:
-    """Return whether a run as Python does not record a value: an argument or a stored value."""
+    """Return whether a value is an argument or a stored value, which a run as Python omits."""
     arguments = {argument.name for argument in record.launch.spec.arguments}
     return record.name.startswith("tl.") or record.name in arguments
 
@@ -258,7 +258,7 @@ def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | 
 
 
 def _can_match(one: Record, other: Record) -> bool:
-    """Return whether two records may be of the same iteration.
+    """Return whether two records may belong to the same iteration.
 
     In one of the recordings some loops may be unrolled, so that their iterations are missing.
     """

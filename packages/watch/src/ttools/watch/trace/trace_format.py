@@ -20,7 +20,7 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 
 MAGIC = b"ttools trace 2\n"
-#: Version 1 differs in that it calls assignments "places".
+#: Version of the format. Version 1 differs in that it calls assignments "places".
 _FIRST_MAGIC = b"ttools trace 1\n"
 JSON, VALUE = 1, 2
 #: The header of a block: kind, number of enclosing loops, assignment, launch, program, size.

@@ -81,7 +81,7 @@ def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list
 
 
 def _is_informative(variable: Variable) -> bool:
-    """Return whether a variable has more information than the description of the arguments."""
+    """Return whether a variable shows more than the arguments, which are described anyway."""
     element = element_type(variable.value.type)
     return not (variable.is_parameter and isinstance(element, PointerType))
 

@@ -39,7 +39,7 @@ class Binding:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that has the value from the previous iteration of a loop at the place it is read."""
+    """A name whose value, where it is read, comes from the previous iteration of a loop."""
 
     name: str
     loop: ast.For
@@ -189,7 +189,7 @@ class SourceNames:
         return function
 
     def is_single(self, line: int, column: int) -> bool:
-        """Return whether no two operators of the same kind, and no two calls, start at a location.
+        """Return whether at most one operator of each kind and one call start at a location.
 
         Args:
             line: Line number, from 1.

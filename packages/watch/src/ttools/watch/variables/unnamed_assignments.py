@@ -144,7 +144,7 @@ class _Search:
         return (location.line, location.column) == self._names(location.file).position_of(source)
 
     def run(self) -> ModuleVariables:
-        """Search every name of every function."""
+        """Search for the assignments of every name of every function."""
         variables, unavailable = list(self._named.variables), []
         for instance in list(self._instances.values()):
             for binding in instance.function.bindings:

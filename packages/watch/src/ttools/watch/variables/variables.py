@@ -48,8 +48,8 @@ class Variable:
         location: File and line, and the calls that led there.
         value: The value of the assignment.
         block: The block in which the value is available.
-        operation: The operation after which (before which, if it stores) the value is available;
-            None for the start of the block.
+        operation: The operation after which the value is available, or, if the operation stores the
+            value, before which; None for the start of the block.
         mask: Mask of the lanes that are loaded or stored; None if all are.
         is_parameter: True for parameters of the kernel.
         is_filled: True if the lanes outside the mask have the value `other` of a load.
@@ -102,7 +102,8 @@ def _separate(
 ) -> None:
     """Add the parts that are complete values of earlier iterations of an unrolled loop.
 
-    These are parts of the same kind as a complete value, that of the last iteration.
+    A part is such a value if it has the same kind as a complete value, which belongs to the last
+    iteration.
     """
     for part in parts:
         if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
@@ -273,7 +274,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """Yield the users of a value, each with the first level of its location that is relevant."""
+    """Yield the users of a value, each with the first relevant level of its location."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
@@ -290,7 +291,7 @@ def _apart(
     """
     op = value.defining_op
     if op is None or op.parent is None or op.has(CONSTANT):
-        return False  # constants come first, so their position has no meaning
+        return False  # constants precede all other operations, so their position is irrelevant
     if op not in positions or user not in positions:
         return False
     for between in op.parent.operations[positions[op] + 1 : positions[user]]:

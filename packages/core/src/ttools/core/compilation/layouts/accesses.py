@@ -24,7 +24,7 @@ _ACCESS = re.compile(
 )
 _TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
-#: Larger tiles are skipped, because elements are laid out one by one.
+#: Larger tiles are skipped, because the position of each element is computed separately.
 _MOST_ELEMENTS = 1 << 15
 
 
@@ -48,7 +48,7 @@ class AccessLayout:
     nested: bool
 
 
-#: Indentation of operations at the top level of the kernel.
+#: Indentation of operations that are not inside a loop or branch.
 _INDENT = " " * 4
 
 
@@ -63,7 +63,7 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
             continue
         shape = tuple(int(n) for n in tile[1].split("x") if n)
         text = _balanced(tile[2])
-        # Software pipelining copies accesses of a loop to the code before the loop.
+        # Software pipelining duplicates accesses of a loop in the code before the loop.
         nested = line.text.startswith(_INDENT + " ")
         kind = str(access.lastgroup)
         key = (kind, line.location, shape, text)
@@ -76,7 +76,7 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
 
 
 def _balanced(text: str) -> str:
-    """Return the layout at the start of a text, up to the bracket that closes the tensor's type."""
+    """Return the part of a text before the unmatched `>` that closes the tensor's type."""
     depth = 0
     for index, letter in enumerate(text):
         depth += {"<": 1, ">": -1}.get(letter, 0)

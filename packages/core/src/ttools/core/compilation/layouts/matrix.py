@@ -1,7 +1,7 @@
 """Layouts of matrix instructions: accumulators, and operands of dot products.
 
-The sources are the fragments of mma.sync and wgmma in the PTX ISA, and of MFMA and WMMA in AMD's
-ISA guides. The tests compare them with Triton's own conversion of layouts.
+The layouts follow the descriptions of fragments of mma.sync and wgmma in the PTX ISA, and of MFMA
+and WMMA in AMD's ISA guides. The tests compare them with Triton's own conversion of layouts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
     def at(register: Index, lane: Index, warp: Index) -> tuple[Any, ...]:
         repeat, within = divmod(register, inner)
         again = delinearised(repeat, repeats, (1, 0))
-        # wgmma is executed by groups of four warps, which are numbered along rows first.
+        # Groups of four warps execute wgmma; the groups are numbered along rows first.
         where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
         block, index = divmod(within, 4)
         row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)
@@ -85,7 +85,8 @@ def _wmma_warps(layout: Layout) -> list[int] | None:
     if "register" in layout.text:
         return None
     counts = [1, 1]
-    # Triton 3.7 and later write basis vectors: those of columns first, each twice the previous one.
+    # Triton 3.7 and later write the layout of warps as basis vectors, first those along columns;
+    # each is twice the previous one.
     for row, column in layout.bases("warp"):
         axis = 0 if row else 1
         if (row, column)[axis] != counts[axis] or (axis == 1 and counts[0] > 1) or (row and column):
@@ -107,7 +108,7 @@ def _tiled(
     part: Part,
     replicated: int | None = None,
 ) -> Holder:
-    """Return an instruction's tile repeated over warps and then over the tensor, columns first."""
+    """Repeat an instruction's tile over warps and then over the tensor, along columns first."""
     across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
     tile = [n * w for n, w in zip(size, across, strict=True)]
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]

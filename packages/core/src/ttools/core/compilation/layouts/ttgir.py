@@ -51,7 +51,8 @@ def shapes_of(ttgir: str, layout: Layout) -> list[tuple[int, ...]]:
     name = re.escape(layout.name)
     uses = re.findall(rf"tensor<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}>", ttgir)
     shapes = {tuple(int(n) for n in shape.split("x")) for shape in uses}
-    # In shared memory, the last two axes are the tile; those before count buffers.
+    # In shared memory, the last two axes are those of the tile; earlier axes are numbers of
+    # buffers.
     shared_shapes = re.findall(rf"memdesc<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}, #", ttgir)
     shapes |= {tuple(int(n) for n in shape.split("x"))[-2:] for shape in shared_shapes}
     return sorted(shapes, key=prod, reverse=True)
@@ -142,7 +143,7 @@ _WORDS = {
 
 
 def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> Iterator[str]:
-    """Yield sentences about the layout and the distribution of the largest tile with it."""
+    """Yield sentences about a layout, and about how it distributes the largest tile that has it."""
     yield _WORDS.get(layout.kind, "a layout that ttools cannot describe")
     if not shapes:
         return

@@ -1,6 +1,6 @@
 "use strict";
-// A tab shows its panel. Pointing at a line highlights the lines that belong to it on both sides,
-// and a click scrolls the other side to them.
+// Selecting a tab shows its panel. Pointing at a line highlights the corresponding lines on both
+// sides, and a click scrolls the other side to them.
 for (const kernel of document.querySelectorAll("section.kernel")) {
   const source = kernel.querySelector(".side.source");
   const shown = () => kernel.querySelector(".side.stage:not([hidden])");

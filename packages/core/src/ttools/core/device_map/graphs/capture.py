@@ -21,7 +21,8 @@ INVALIDATED = "operation failed due to a previous error during capture"
 UNJOINED = "capturing stream has unjoined work"
 ILLEGAL_STATE = "the operation cannot be performed in the present state"
 
-#: A vector clock: how many nodes of each stream a stream has waited for, by stream id.
+#: A vector clock: the number of nodes of each other stream that a stream has waited for, by stream
+#: id.
 Reached = dict[int, int]
 
 
@@ -100,7 +101,7 @@ class Capture:
     # ---- streams
 
     def recorded(self, stream: Any) -> Reached:
-        """Return the work that precedes an event which is now recorded on a stream."""
+        """Return the work that precedes an event when it is recorded on a stream."""
         return dict(self._reached[stream.stream_id])
 
     def wait(self, stream: Any, reached: Reached) -> None:

@@ -21,7 +21,7 @@ class Inputs:
         self._holds: dict[int, tuple[int, str]] = {}
 
     def made(self, tensor: Any) -> None:
-        """Record a tensor in the graph's own memory."""
+        """Record that a tensor's memory belongs to the graph."""
         self._made.add(tensor.untyped_storage()._cdata)
 
     def hold(self, tensor: Any) -> None:
@@ -53,6 +53,6 @@ def _uses(storage: int) -> int:
 
 @cache
 def _by_python() -> int:
-    """Return the number of references that a storage's Python object adds."""
+    """Return the number of references to a storage that its Python object holds."""
     tensor = torch.empty(1, device="cpu")
     return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) - 1

@@ -1,7 +1,7 @@
-"""Steps of batch normalisation between which `SyncBatchNorm` adds up sums of several processes.
+"""CPU implementations of the steps of `SyncBatchNorm`, between which processes exchange sums.
 
-torch has these operators for GPUs only. All functions take and return CPU tensors; sums and values
-derived from them are at least float32.
+torch implements these operators for GPUs only. All functions take and return CPU tensors; sums and
+values derived from them have at least the precision of float32.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _gathered(
     eps: float,
     counts: Any,
 ) -> tuple[Any, Any]:
-    """Combine (processes, channels) statistics of all processes by their counts."""
+    """Combine statistics of shape (processes, channels), weighted by `counts`."""
     weights = (counts / counts.sum()).to(means.dtype)[:, None]
     mean = (means * weights).sum(0)
     squares = invstds.pow(-2) - eps + (means - mean) ** 2
@@ -83,7 +83,7 @@ def _reduced(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return sums of the gradient, alone and times the input, and gradients of weight and bias."""
+    """Return the sums of gradient and of gradient * input, and the gradients of weight and bias."""
     wide = _wide(gradient)
     total = wide.sum(_others(x))
     product = (wide * (_wide(x) - _per_channel(mean, x))).sum(_others(x))

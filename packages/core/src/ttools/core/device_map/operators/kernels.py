@@ -121,7 +121,7 @@ class _Wider:
 
 
 def _narrowed(x: Any, narrow: torch.dtype) -> Any:
-    """Convert a result to the operands' type, or to its real or complex counterpart."""
+    """Convert a result to the operands' type, or to the real or complex type of that precision."""
     if narrow is torch.bool:
         types = {torch.uint8: torch.bool}
     elif narrow is torch.bfloat16:
@@ -162,12 +162,12 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-#: Operators for which computing in a wider type is not enough.
+#: Functions for operators for which computing in a wider type is not sufficient.
 _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}
 
 
 _CPU = torch.device("cpu")
-#: Types of operands that need no conversion; the same holds for optional ones and lists of them.
+#: Types of operands that need no conversion, also as optional operands and in lists.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
 #: Operators that query whether cuDNN or MIOpen can compute this loss.
@@ -243,14 +243,14 @@ class Computation:
             self._key = None  # every call must go through `_drawing`
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
-        #: For positional operands: the position of each tensor with whether it may be a CPU tensor,
-        #: and the position of each other operand with its converter.
+        #: Conversions of positional operands. For tensors: the position, and whether the operand
+        #: may be a CPU tensor. For others: the position and the function that converts the operand.
         self._tensors: list[tuple[int, bool]] = []
         self._by_position: list[tuple[int, Convert]] = []
         self._by_name: dict[str, Convert] = {}
         self._outputs: list[str] = []
-        #: Positions or names of the operands that the operator writes; `sets` maps their alias sets
-        #: to them.
+        #: Positions or names of the operands that the operator writes; `sets` maps each alias set
+        #: of the schema to its operand.
         self._written: list[int | str] = []
         sets: dict[str, int | str] = {}
         for number, argument in enumerate(schema.arguments):
@@ -405,7 +405,7 @@ def aliased(argument: Any) -> str:
 
 
 def _composed(name: str) -> Kernel:
-    """Return a function that calls the operator on the CPU, where torch composes it of others."""
+    """Return a function that calls the operator on the CPU, where torch composes it from others."""
     op = operator(name)
     autocast = dispatch_keys("AutocastCPU")
 
@@ -433,7 +433,7 @@ def _composed(name: str) -> Kernel:
 
 
 def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
-    """Return a result as a device tensor."""
+    """Convert a CPU result to a tensor of the device."""
     if isinstance(value, torch.Tensor):
         if operands and id(value) in operands:
             return operands[id(value)]

@@ -1,4 +1,4 @@
-"""Operators that the CPU lacks or computes differently from CUDA, composed of others.
+"""Operators that torch's CPU backend lacks or computes differently from its CUDA backend.
 
 A script compares its kernel with torch's result on the same device. If torch's CPU kernel
 accumulates in half precision where its CUDA kernel uses float32, a correct kernel would seem wrong.
@@ -18,7 +18,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield pairs: the name of an operator of aten, with its overload, and the replacement."""
+    """Yield pairs of an operator's name in aten, with its overload, and its replacement."""
     aten = torch.ops.aten
     yield from batch_norm.replacements()
     yield "_thnn_fused_lstm_cell", _lstm_cell
@@ -95,7 +95,7 @@ def _product(op: Any) -> Callable[..., Any]:
 
 
 def _to_float(op: Any) -> Callable[..., Any]:
-    """Return a function with the option to convert half precision to float32, which CUDA has."""
+    """Add CUDA's option to convert half precision to float32 to an operator."""
 
     def function(x: Any, axis: int, half_to_float: bool) -> Any:
         return op(x.float() if half_to_float else x, axis, False)
@@ -113,7 +113,7 @@ def _from_float(op: Any) -> Callable[..., Any]:
 def _rms_norm_backward(
     grad: Any, x: Any, shape: Any, inverse: Any, weight: Any, output_mask: Any
 ) -> tuple[Any, Any]:
-    """Return gradients of operand and weight; `inverse` is 1 / root mean square per row."""
+    """Return the gradients of input and weight; `inverse` is 1 / root mean square of each row."""
     axes = list(range(-len(shape), 0))
     normed, grad = x.float() * inverse, grad.float()
     scaled = grad if weight is None else grad * weight.float()
@@ -127,7 +127,7 @@ def _rms_norm_backward(
 def _lstm_cell(
     gates: Any, hidden_gates: Any, cell: Any, bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Compute one step; the last result, for the backward pass, are the activated gates."""
+    """Compute one step of an LSTM; the last result is the activated gates for the backward pass."""
     total = gates + hidden_gates
     if bias is not None:
         total = total + bias + hidden_bias
@@ -161,7 +161,7 @@ def _lstm_cell_backward(
 def _gru_cell(
     gates: Any, hidden_gates: Any, hidden: Any, bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, Any]:
-    """Compute one step; the last result is the workspace for the backward pass."""
+    """Compute one step of a GRU; the last result is the workspace for the backward pass."""
     if bias is not None:
         gates, hidden_gates = gates + bias, hidden_gates + hidden_bias
     r, z, n = gates.chunk(3, 1)

@@ -27,12 +27,12 @@ from ttools.core.device_map.operators.kernels import (
 from ttools.core.device_map.operators.sizes import resize
 from ttools.core.errors import UnsupportedError
 
-#: Operators that only allocate memory, which happens once.
+#: Operators that only allocate memory; they are executed once, during the capture.
 _ALLOCATING = ("empty", "new_empty", "_empty_affine", "_empty_per_channel")
 #: Operators that copy between host and device, possibly after they have returned (`non_blocking`).
 _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_foreach_copy")
 _NON_BLOCKING = 2
-#: Operators that read a number from the device, although torch has no tag for them that says so.
+#: Operators that read a number from the device but lack torch's tag for such operators.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
 #: Operators whose results after the first may be empty on the CPU if they are unused.
 _SPARE = (
@@ -72,8 +72,7 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         except RuntimeError as error:
             if "DefaultCPUAllocator" not in str(error):
                 raise
-            # Scripts that then try a smaller batch check for this type of exception and these
-            # words.
+            # Scripts that retry with a smaller batch look for this exception type and this wording.
             raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
 
     return kernel
@@ -102,7 +101,7 @@ class Recorded:
         tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
         self._waits = bool(tags & set(op.tags)) or self._short in _WAITING
         if self._short in ("index", "repeat_interleave"):
-            self._waits = False  # for these operators, it depends on the operands
+            self._waits = False  # whether these operators wait depends on the operands
         self._free: set[int] = ON_EITHER.get(self._short, set())
         self._outputs = [item.name for item in schema.arguments if item.is_out]
         sets = {
@@ -189,7 +188,7 @@ class Recorded:
         return False
 
     def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether all masked elements are set to one number, so they need not be counted."""
+        """Return whether all indexed elements are set to one number, so no count is needed."""
         value = args[2] if len(args) > 2 else kwargs.get("values")
         accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
         is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1

@@ -1,7 +1,7 @@
 """Chooses the kernel of each torch operator for tensors of a mapped device.
 
-Operators with a CPU kernel, and those that torch composes explicitly of others, are computed on the
-CPU. Operators that return a view of their operand, or change its sizes, read only sizes and no
+Operators with a CPU kernel, and those that torch composes explicitly from others, are computed on
+the CPU. Operators that return a view of their operand, or change its sizes, read only sizes and no
 elements. For these, torch's own kernel is called with the CUDA tensors, so that storages stay
 shared. Operators that torch decomposes implicitly, and those that take both a tensor and a device,
 need no kernel.
@@ -23,7 +23,7 @@ from ttools.core.device_map.operators.sizes import SET, resize, set_to
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
 #: c10d is included because its CUDA kernels require streams and NCCL.
 _NAMESPACES = ("aten::", "c10d::")
-#: Maps each CPU backend that computes to the CUDA backend for which it does so.
+#: Maps each CPU backend to the CUDA backend whose operators it computes.
 BACKENDS = {
     "CPU": "CUDA",
     "SparseCPU": "SparseCUDA",
@@ -31,7 +31,7 @@ BACKENDS = {
     "NestedTensorCPU": "NestedTensorCUDA",
 }
 _TO_COPY = "aten::_to_copy"
-#: Operators that only read sizes and buffer of a nested tensor.
+#: Operators that only read the sizes and the buffer of a nested tensor.
 _NESTED = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
 #: Operators besides views that only read or set the parts of a sparse tensor.
 _SPARSE = (
@@ -80,7 +80,7 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
 
 
 def is_computed(schema: Any) -> bool:
-    """Return whether a composite operator is computed on the CPU, not left to torch."""
+    """Return whether a composite operator is computed on the CPU instead of being left to torch."""
     return not (_looks_at_sizes(schema, "CPU") or _is_left_to_torch(schema))
 
 
@@ -102,7 +102,8 @@ def _looks_at_sizes(schema: Any, key: str) -> bool:
     return views or short == "set_" or (key != "CPU" and short in (*_SPARSE, *_NESTED))
 
 
-#: Operators with torch's tag `inplace_view`; reading tags would create an object for each.
+#: Operators with torch's tag `inplace_view`. They are listed here, because reading the tags would
+#: create an object for every operator.
 _CHANGES_SIZES = frozenset(
     ("detach_", "resize_as_", "squeeze_", "t_", "transpose_", "unsqueeze_", "as_strided_")
 )

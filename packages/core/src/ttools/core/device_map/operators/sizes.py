@@ -1,4 +1,4 @@
-"""Changes of size or storage of mapped tensors in place.
+"""Resizes mapped tensors in place, or replaces their storage.
 
 torch cannot enlarge a CUDA storage whose memory the CPU's allocator provides. If a storage is too
 small, these functions replace it by a larger copy.

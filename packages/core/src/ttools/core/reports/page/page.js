@@ -1,5 +1,5 @@
 "use strict";
-// Filters: a finding is shown while its value is ticked in every group.
+// Filters: a finding is shown if its value is selected in every group.
 const form = document.getElementById("filters");
 const articles = [...document.querySelectorAll("article.finding")];
 function applyFilters() {
@@ -32,7 +32,8 @@ const style = getComputedStyle(document.documentElement);
 function colour(program) {
   if (program === COLLISION) return style.getPropertyValue("--collision");
   if (program === SHARED) return style.getPropertyValue("--shared");
-  // Multiples of the golden angle keep neighbours apart; all stay clear of the collisions' red.
+  // Multiples of the golden angle give neighbours different hues. All hues differ from the red of
+  // collisions.
   return `hsl(${40 + ((program * 137.508) % 280)} 55% 60%)`;
 }
 function describe(map, cell) {

@@ -1,13 +1,14 @@
 "use strict";
-// Colours and canvases. Nothing here knows what is drawn.
+// General functions for colours and canvases.
 const $ = (id) => document.getElementById(id);
 const style = getComputedStyle(document.documentElement);
 const tone = (name) => style.getPropertyValue(`--${name}`).trim();
-// Multiples of the golden angle keep neighbours apart; all stay clear of the chosen's red.
+// Multiples of the golden angle give neighbours different hues. All hues differ from the red of the
+// chosen program.
 const programColour = (program) => `hsl(${40 + ((program * 137.508) % 260)} 55% 58%)`;
-// Pale, but other neighbours are told apart too.
+// Cells that several programs access are pale; different neighbouring pairs have different hues.
 const sharedColour = (low, high) => `hsl(${((low * 31 + high * 17) * 137.508) % 360} 22% 66%)`;
-// From blue over pale to red, dark where there is much; `share` is from 0 to 1.
+// A scale from blue through pale to red, which is dark at both ends; `share` is from 0 to 1.
 function scaleColour(share) {
   const hue = share < 0.5 ? 215 : 20;
   return `hsl(${hue} 75% ${88 - 80 * Math.abs(share - 0.5)}%)`;
@@ -24,9 +25,9 @@ function prepare(canvas, width, height) {
   context.clearRect(0, 0, width, height);
   return context;
 }
-// How much narrower and lower a canvas is than it was drawn: narrow windows shrink some.
+// The horizontal and vertical scale of a canvas, which a narrow window may have shrunk.
 const scaleOf = (canvas) => [canvas.clientWidth / parseFloat(canvas.style.width), canvas.clientHeight / parseFloat(canvas.style.height)];
-// Which cell of `columns` times `rows` a mouse event points at, or null.
+// The [row, column] of the cell that a mouse event points at, or null.
 function cellAt(event, rows, columns, width, height) {
   const box = event.target.getBoundingClientRect();
   const border = event.target.clientLeft;

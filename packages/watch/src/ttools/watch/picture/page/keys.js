@@ -1,4 +1,4 @@
-// Arrows point at cells as a mouse does, Enter and the space bar click.
+// Keyboard control: arrow keys point at cells like a mouse; Enter and the space bar click.
 const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const tables = {
   map: () => { const map = launchNow().maps[state.tensor]; return map && [map.row_cells, map.column_cells, ...sizeOf(map)]; },

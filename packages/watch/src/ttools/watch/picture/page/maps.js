@@ -1,9 +1,9 @@
-// Maps of tensors: who loads and stores which elements; and the grid of programs.
+// Maps that show which programs load and store the elements of a tensor, and the grid of programs.
 const verbs = { load: "loaded", store: "stored", atomic: "updated atomically" };
 function bounds(cells, extent, n) {
   return [Math.ceil(n * extent / cells), Math.ceil((n + 1) * extent / cells)];
 }
-// How many elements a cell stands for; the last row of a vector may be short.
+// The number of elements of a cell; the last row of a vector may be incomplete.
 function elementsOf(map, row, column) {
   const [top, bottom] = bounds(map.row_cells, map.rows, row);
   const [left, right] = bounds(map.column_cells, map.columns, column);
@@ -107,7 +107,8 @@ function describeCell(map, kind, slice, [row, column]) {
   const often = times === 1 ? "once each" : elements === 1 ? `${times} times` : `${times.toFixed(2)} times each on average`;
   return `${where}: ${verbs[kind]} ${who}, ${often}`;
 }
-// The grid: x from left to right, y downwards, z below each other; a long x in rows.
+// The layout of the grid: x from left to right, y downwards, and one plane of z below the other. A
+// long grid of one dimension is divided into rows.
 function gridLayout(grid) {
   const [x, y, z] = grid;
   const columns = y * z === 1 && x > 64 ? 64 : x;
@@ -117,7 +118,7 @@ function gridLayout(grid) {
   const size = Math.max(3, Math.min(22, Math.floor(330 / Math.max(across, down))));
   return { columns, rows, across, down, size, total: x * y * z };
 }
-// The programs of a cell: all positions that fold to it.
+// The first and the last program that a cell represents.
 function programsOf(layout, row, column) {
   const [top, bottom] = bounds(layout.down, layout.rows, row);
   const [left, right] = bounds(layout.across, layout.columns, column);

@@ -1,4 +1,4 @@
-// What is shown follows from what is chosen: one state, redrawn when it changes.
+// The page is drawn from one state, which contains the user's choices, and redrawn when it changes.
 const state = { launch: 0, program: 0, iteration: 0, assignment: null, tensor: 0, kind: "load", slice: 0, colouring: "program" };
 let data = null;
 let layout = null;
@@ -41,7 +41,7 @@ function enterTensor() {
   $("slice-label").hidden = map.slices.length < 2;
   redraw();
 }
-// The leading indices of a slice, from its number.
+// Converts the number of a slice to its leading indices.
 function sliceText(map) {
   let number = map.slices[state.slice];
   const index = [];

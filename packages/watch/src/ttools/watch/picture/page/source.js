@@ -1,6 +1,8 @@
-// The source with what its variables hold in one program and iteration, and one value in detail.
+// Draws the source with the values of variables in one program and iteration, and one value in
+// detail.
 const isPrefix = (short, long) => short.every((iteration, n) => iteration === long[n]);
-// The iterations that a program's values were recorded in, without those that are only their beginning.
+// The iterations of a program with recorded values, as lists of loop indices. Lists that are only
+// the beginning of another list are left out.
 function iterationsOf(values) {
   const found = [];
   for (const value of values) {
@@ -9,7 +11,8 @@ function iterationsOf(values) {
   }
   return found.filter((iterations) => !found.some((other) => other.length > iterations.length && isPrefix(iterations, other)));
 }
-// Of each assignment, what it held in an iteration: the latest value of that iteration, or before the loop.
+// Maps each assignment to its value in an iteration: the latest one of that iteration, or the one
+// before the loop.
 function heldIn(values, iterations) {
   const held = new Map();
   for (const value of values) if (isPrefix(value.iterations, iterations)) held.set(value.assignment, value);
