@@ -321,7 +321,7 @@ class ExpressionIntegers(Integers[_Term]):
             if not self._is_nonneg(more):
                 raise UnknownError
             if not self._is_nonneg(less):
-                # Read as an unsigned number, a negative number is larger than all others.
+                # A negative number that is read as unsigned is larger than all nonnegative numbers.
                 reached = compare("ge", more, less)
                 if predicate[2] == "t":
                     reached = negated(compare("ge", less, more))
