@@ -161,7 +161,7 @@ class _Worker:
 
     @property
     def channel(self) -> Channel:
-        """The connection to the process, which has a task."""
+        """The connection to the process, which must have been started."""
         assert self._process is not None
         return self._process.channel
 

@@ -157,7 +157,7 @@ class KernelText:
 
 
 def _is_known_late(value: Any) -> bool:
-    """Return whether Triton does not treat an argument as a constant, as it does 1 and None."""
+    """Return whether an argument is known only at run time; 1 and None are constants in Triton."""
     if type(value).__name__ in ("constexpr", "dtype", "JITFunction") or value is None:
         return False
     return not (isinstance(value, int) and not isinstance(value, bool) and value == 1)

@@ -191,7 +191,7 @@ def _atomic(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic(form: str, address: Expr, value: Expr, mask: Expr | None) -> Expr:
-    """Return an atomic such as `tl.atomic_add`; its result is defined if each lane owns a cell."""
+    """Return an atomic such as `tl.atomic_add`; its result is defined if lanes share no element."""
     args = (address, value) if mask is None else (address, value, mask)
     type_ = Type(value.type.element, address.type.shape)
     fact = Fact() if not value.type.element.is_float else replace(value.fact, exact=False, nan=True)
@@ -210,7 +210,7 @@ def _cas(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic_cas(address: Expr, expected: Expr, value: Expr) -> Expr:
-    """Return a `tl.atomic_cas` of cells, each of which is accessed by one lane only."""
+    """Return a `tl.atomic_cas` of elements, each of which is accessed by one lane only."""
     type_ = Type(value.type.element, address.type.shape)
     return Expr("atomic_cas", type_, (address, expected, value))
 

@@ -27,7 +27,7 @@ class Combine:
     """A combining function.
 
     Attributes:
-        operands: Number of values that it combines at once.
+        operands: Number of tensors that it combines together, as in `tl.reduce((a, b), ...)`.
         text: Triton source of the function.
         fold: The function in NumPy; the types of the operands are its last arguments.
         commutative: If True, `tl.reduce` may use it on a GPU, too.

@@ -71,7 +71,7 @@ def _shift_right(x: Array, y: Array, element: Element) -> Array:
 
 
 def _quotient(x: Array, y: Array, element: Element) -> Array:
-    """Divide with truncation; the least value divided by -1 wraps. Divisors must not be zero."""
+    """Divide with truncation; the smallest value divided by -1 wraps. Divisors must not be zero."""
     if element.kind == "unsigned":
         return np.asarray(x // y)
     quotient = x // y
@@ -292,7 +292,7 @@ _UNARY: dict[str, tuple[str, Callable[[Array, Element], Array]]] = {
     "ceil": ("tl.ceil({0})", lambda x, e: np.ceil(x)),
 }
 
-#: Approximate functions: NumPy's function, the greatest error of a result in units in the last
+#: Approximate functions: NumPy's function, the largest error of a result in units in the last
 #: place, and the bounds of the operands.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], int, float, float]] = {
     "exp": (np.exp, 4, -20.0, 20.0),
