@@ -32,8 +32,8 @@ class TileReuse:
     """Repeated accesses of programs to the same tiles, on average over the sampled programs.
 
     Attributes:
-        again: Number of accesses to a tile by a program.
-        in_a_row: Number of accesses without another tile in between.
+        again: Number of times that a program accesses each of its tiles.
+        in_a_row: Number of consecutive accesses to one tile, without another tile in between.
         bytes: Total size of the different tiles of a program.
     """
 

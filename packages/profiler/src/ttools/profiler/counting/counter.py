@@ -34,7 +34,8 @@ class _Kernel:
     """A kernel with the counts of its launches.
 
     Attributes:
-        decides: Parameters and memory that decide the work of a launch; None if they are unknown.
+        decides: Parameters and memory that determine the work of a launch; None if they are
+            unknown.
         counts: Work of launches by their kind.
     """
 

@@ -195,7 +195,7 @@ class _Counting:
 
 
 def is_mask(value: Value) -> bool:
-    """Return whether an operand is a mask; without one, another operand can be at its place."""
+    """Return whether an operand is a mask; without a mask, another operand can be in its place."""
     return element_type(value.type) == BOOLEAN
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-#: The default of words that may be left out.
+#: The default of words that a call may omit.
 _MISSING = object()
 #: File name of generated functions; Python stacks in reports leave them out.
 _FILE = "<launch>"

@@ -92,9 +92,9 @@ class Work:
         barriers: Barriers on this chain.
         groups: Matrix instructions on this chain.
         memory: Seconds to move the touched bytes once, in whole sectors.
-        held: Size of the last level of cache, as a multiple of these bytes.
-        cache: Seconds at the memory's rate for the bytes beyond the L1 caches, including spilled
-            registers that these cannot hold.
+        held: Size of the last level of cache, as a multiple of the touched bytes.
+        cache: Seconds, at the memory's rate, for the bytes that pass the L1 caches, including
+            spilled registers that these cannot hold.
         matrix: Seconds of the matrix units.
         changed: Sectors that atomics update in the busiest slice of the last level of cache.
         contended: Average number of atomic updates of an address.

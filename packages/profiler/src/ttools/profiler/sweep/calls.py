@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 from ttools.core.errors import UsageError
 
 Pass = Literal["forward", "backward", "both"]
-#: The least duration of a sample in seconds; as many calls as needed are timed together.
+#: Minimum duration of a sample in seconds; as many calls as needed are timed together.
 _SAMPLE_S = 1e-3
-#: The least number of samples, even if a single one takes longer than the requested time.
+#: Minimum number of samples, even if a single one takes longer than the requested time.
 _FEWEST = 3
 #: The median, and the bounds between which three in five samples lie, as in Triton's autotuner.
 QUANTILES = (0.5, 0.2, 0.8)
@@ -79,7 +79,7 @@ def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
 
 
 def greatest_error(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
-    """Return the greatest difference of an element, relative to the baseline's greatest magnitude.
+    """Return the largest difference of an element, relative to the baseline's largest magnitude.
 
     The error is infinite if only one of two elements is NaN or infinite, or if all elements of the
     baseline are zero and some element of the result is not.
