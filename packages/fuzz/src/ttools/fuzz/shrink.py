@@ -64,7 +64,7 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
 def _pass(
     program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, end: float
 ) -> Program:
-    """Try candidates in order; after a successful one, continue with its candidates from there."""
+    """Try candidates in order; after a success, go on with the new program's at this position."""
     best, tried = program, 0
     remaining = itertools.islice(candidates(best), tried, None)
     while time.monotonic() < end:

@@ -64,7 +64,7 @@ class Work:
         cpu: Target CPU of variants that do not set one.
         features: Features of Triton that generated kernels may use.
         timeout: Time limit for one variant in seconds.
-        device: Device of the tensors to compare the engine with a GPU; empty not to compare.
+        device: Device of the tensors for a comparison with a GPU; empty for no comparison.
         script: Script whose launches are mutated; empty to generate random kernels.
     """
 

@@ -170,7 +170,7 @@ def product(context: Context) -> None:
 
 
 def _is_small(v: Expr) -> bool:
-    """Return whether all elements are integers that every precision of a product holds."""
+    """Return whether all elements are integers that are exact in every precision of a product."""
     return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
 
 

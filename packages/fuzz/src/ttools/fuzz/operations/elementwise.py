@@ -251,7 +251,7 @@ def _where(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def where(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """Return a `tl.where`; facts that hold for both values hold for the result."""
+    """Return a `tl.where` expression; facts that hold for both values hold for the result."""
     element = promoted(a.type.element, b.type.element)
     fact = either(_converted(a, element), _converted(b, element))
     shape = common_shape(condition.type, a.type, b.type)
@@ -264,7 +264,7 @@ def _clamp(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
-    """Return a `tl.clamp` of a float that is not NaN."""
+    """Return an expression for `tl.clamp` of a float that is not NaN."""
     fact = replace(x.fact, low=max(x.fact.low, low.fact.low), high=min(x.fact.high, high.fact.high))
     if fact.low > fact.high:
         fact = replace(x.fact, low=low.fact.low, high=high.fact.high)
