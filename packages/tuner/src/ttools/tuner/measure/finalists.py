@@ -12,7 +12,7 @@ from ttools.tuner.space.candidate import Candidate
 if TYPE_CHECKING:
     from ttools.profiler.intervals import Difference
 
-#: Number of rounds of the comparison, and with effort `full`.
+#: Number of rounds of the comparison: by default, and with effort `full`.
 ROUNDS, FULL_ROUNDS = 9, 45
 #: Largest time of a finalist relative to the best configuration, and maximum number of finalists.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5

@@ -38,10 +38,10 @@ class Feature:
     """A number that is computed from a launch; yes and no are 1 and 0.
 
     Attributes:
-        kind: `number` is the value of an argument and `product` that of several. `waves` is how
-            many tiles the busiest multiprocessor processes, and `fill` is the share of all slots of
-            those waves that have a tile. `equals` is whether an argument, a dtype (`dtypes[0]`) or
-            the device has a given value.
+        kind: `number` is the value of an argument, and `product` the product of several arguments.
+            `waves` is how many tiles the busiest multiprocessor processes, and `fill` is the share
+            of all slots of those waves that have a tile. `equals` is whether an argument, a dtype
+            (`dtypes[0]`) or the device has a given value.
         names: Names of the arguments.
         value: The value that `equals` compares with; for `waves` and `fill` the tile sizes, one per
             name.

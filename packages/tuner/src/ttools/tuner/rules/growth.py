@@ -92,7 +92,7 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
 
 
 def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDArray[np.bool_]]:
-    """Return the first question that splits launches into the same two parts, and which are below.
+    """Return the first question that makes the same split, and a mask of the launches below it.
 
     scikit-learn may choose any of these questions.
     """

@@ -79,9 +79,9 @@ class Regret:
     Attributes:
         mean: Geometric mean over the tunings that the rule was made from.
         worst: Maximum over these tunings.
-        held_out_mean: Geometric mean over tunings for which a rule made from the others chooses;
-            None with fewer than three.
-        held_out_worst: Maximum over those choices.
+        held_out_mean: Geometric mean over the tunings, each with the choice of a rule that was made
+            without it; None if there are fewer than three.
+        held_out_worst: Maximum over the same choices.
     """
 
     mean: Finite
