@@ -322,7 +322,7 @@ def _join_strips(
     last: NDArray[np.int64],
     total: int,
 ) -> None:
-    """Assign runs that step back but fill gaps of the previous tile to that tile."""
+    """Assign a run that begins before the previous one's end, but fills a gap, to the same tile."""
     begins = np.flatnonzero((later > 0) | ~same)
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):

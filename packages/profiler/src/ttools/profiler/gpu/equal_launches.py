@@ -234,7 +234,7 @@ def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
 
 
 def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
-    """Return the work of each launch; if memory determines it, that of the nearest counted launch.
+    """Return the work of each launch; if memory determines it, use the nearest counted launch.
 
     Args:
         made: All launches in the order of the program.

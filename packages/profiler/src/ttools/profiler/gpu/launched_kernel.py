@@ -78,7 +78,7 @@ class GpuKernel:
 
         Args:
             counts: If True, launches have equal keys if their work is equal, apart from work that
-                depends on memory; if False, all launches with the same grid have.
+                depends on memory; if False, all launches with the same grid have equal keys.
         """
         optional = sum(kind == "constexpr" for kind in self._signature.values())
         if counts and self.decides is None:

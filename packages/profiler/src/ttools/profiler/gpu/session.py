@@ -67,7 +67,7 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
-        # Proton's traces contain the stack of each launch, its trees do not.
+        # Proton's traces contain the stack of each launch, but its trees do not.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()

@@ -178,7 +178,8 @@ def _updated(counts: WorkCounts) -> int:
     """Return the number of different bytes that atomics update.
 
     These are the different bytes that the launch writes, minus the bytes that plain stores request.
-    If the difference is not positive, because stores write some places twice, return the former.
+    If the difference is not positive, because stores write some places twice, return the number of
+    different bytes that the launch writes.
     """
     difference = counts.unique_stored - counts.total.stored
     return difference if difference > 0 else counts.unique_stored

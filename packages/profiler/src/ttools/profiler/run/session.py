@@ -262,7 +262,7 @@ class CpuSession:
         return launched | self._recorded()
 
     def _recorded(self) -> dict[Any, KernelSource]:
-        """Return the kernels of records; notes say what records do not contain."""
+        """Return the kernels that come from records, and note what their records lack."""
         recorded: dict[Any, KernelSource] = {}
         for kernel in dict.fromkeys(sample.variant for sample in self.samples):
             if isinstance(kernel, RecordedKernel):

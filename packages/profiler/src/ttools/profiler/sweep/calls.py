@@ -32,7 +32,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with copied tensors, so that a call cannot change those of other calls."""
+    """Return arguments with copied tensors, so that no call changes tensors of other calls."""
     return _with_tensors(arguments, torch.Tensor.clone)
 
 
@@ -122,8 +122,8 @@ class Task:
             whose autograd graph all later backward passes use.
 
     Attributes:
-        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass these are
-            the arguments, the gradients of results, and those of arguments.
+        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass, these
+            are the arguments and the gradients of results and of arguments.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Duration:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Duration:
-        """Return the time that samples in seconds give."""
+        """Summarise samples in seconds."""
         median, low, high = (float(end) for end in np.quantile(samples, QUANTILES))
         return cls(median=median, low=low, high=high, samples=tuple(samples))
 
