@@ -179,7 +179,7 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Read ranges from the command line: `n=1:4096`, both ends included.
 
     Raises:
-        UsageError: A text is not a range, or a size has two.
+        UsageError: A text is not a range, or a size has two ranges.
     """
     ranges: dict[str, tuple[int, int]] = {}
     for text in texts:

@@ -299,7 +299,7 @@ class _Proof:
         return [(size, beta) for _, size, beta in dict.fromkeys(bounds)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
-        """Return upper bounds of a quotient, as expressions over sizes, from those of the dividend.
+        """Return upper bounds of a quotient over sizes, derived from bounds of the dividend.
 
         `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Because `top` is rounded
         down, it is tighter than the fact multiplied by a divisor.

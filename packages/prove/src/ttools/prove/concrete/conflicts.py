@@ -140,7 +140,7 @@ class AccessRecords:
                 self._conflicts(records, lanes, order)
 
     def _conflicts(self, records: list[_Record], lanes: _Lanes, order: Any) -> None:
-        """Report conflicts at elements that several programs access and one of them writes.
+        """Report conflicts at elements that several programs access, one of which writes.
 
         Args:
             records: The accesses to one storage.
@@ -182,7 +182,7 @@ def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
 
 
 def _shared(lanes: _Lanes) -> Any:
-    """Return a mask of the lanes whose element several programs access and one of them writes.
+    """Return a mask of the lanes whose element is shared by programs, one of which writes it.
 
     Elements that only atomic operations access are left out.
     """

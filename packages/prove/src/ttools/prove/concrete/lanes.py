@@ -117,7 +117,7 @@ def merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
 
 
 def hidden(value: Lanes, where: Any) -> Lanes:
-    """Return a value that is unknown also in the lanes or programs of the mask `where`."""
+    """Return a copy of a value that is also unknown where the mask `where` is set."""
     return replace(value, unknown=either(value.unknown, where)) if where.any() else value
 
 

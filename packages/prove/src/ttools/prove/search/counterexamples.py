@@ -143,7 +143,7 @@ class Search:
         self._witnesses: list[Point] = []
 
     def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
-        """Return those problems on the whole box that the solver cannot exclude.
+        """Return the problems on the whole box that the solver cannot rule out.
 
         The solver is not queried about defects that appear at a corner of the box. The sizes in its
         models are evaluated.
@@ -461,7 +461,7 @@ class Search:
         return bad
 
     def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
-        """Return the size from which evaluation shows a defect; None if it does not at `bad`."""
+        """Find the first size above `good` with a defect by bisection; None if `bad` has none."""
         wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
         if isinstance(wrong, bool) or not self.trial(wrong).has(key):
             return None

@@ -332,7 +332,7 @@ def _is_beside(number: int, launch: TracedCall) -> bool:
 
 
 def _names(launch: TracedCall) -> dict[int, str]:
-    """Return a name for each extent above 1: that of an equal argument, if there is one."""
+    """Return a name for each extent above 1: the name of an equal argument, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     names: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
