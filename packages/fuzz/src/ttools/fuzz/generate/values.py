@@ -110,7 +110,8 @@ def shift(context: Context) -> None:
     if b is None or context.chance(0.5):
         amount: Expr = number(context.rng.randrange(a.type.element.bits), a.type.element)
     else:
-        # Amounts of the width and more are defined, but not on every path of a 64-bit GPU shift.
+        # Amounts that reach or exceed the width are defined, but a 64-bit shift on a GPU does not
+        # follow the definition on every code path.
         most = a.type.element.bits * (1 if a.type.element.bits == 64 else 2)
         amount = binary("and", b, number(min(most, 128) - 1, a.type.element))
     context.bind(binary(op, a, amount))

@@ -6,7 +6,7 @@ checks must find nothing in it, because a kernel that reads out of bounds has no
 
 Some mutations change the launch instead of the source: `split_grid` runs the programs in two
 launches, and `halved_block` uses twice as many programs with blocks of half the size. These must
-not change a bit of the result, either.
+not change the result, either.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ _LAUNCHES = (_SPLIT, _HALVED)
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change: a name of `MUTATORS` or of a change of the launch, and a seed for its place."""
+    """One change: the name of a mutator or of a launch change, and a seed for its place."""
 
     name: str
     seed: int

@@ -88,8 +88,8 @@ class Traffic:
         unique_loaded: Bytes that are loaded at least once.
         unique_stored: Bytes that are stored or atomically updated at least once.
         accesses: Accesses to tiles, in the order of the program.
-        updates: The average number of updates per updated element by one atomic operation, the
-            largest of several, by MLIR's name of the element type.
+        updates: Average number of updates per updated element, by MLIR's name of the element type;
+            the largest average if several atomic operations have the type.
     """
 
     unique_loaded: int

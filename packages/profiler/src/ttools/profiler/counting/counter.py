@@ -137,7 +137,7 @@ _Rewrite = tuple[str, Callable[[Module], object]]
 
 
 def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
-    """Return the rewrite to a kernel that only counts and reads.
+    """Return the rewrite that reduces a kernel to counting and reading.
 
     Args:
         plan: The counters of the kernel.

@@ -121,7 +121,7 @@ class GpuSession:
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the host seconds of each call without the kernel, by kernel and configuration."""
+        """Return the host's overhead of each call in seconds, by kernel and configuration."""
         keys = {
             made.compiled: (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)

@@ -132,7 +132,7 @@ class Session(Protocol):
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the host seconds of each call without the kernel, by kernel and configuration."""
+        """Return the host's overhead of each call in seconds, by kernel and configuration."""
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
         """Wait for the facts that another process derives from a kernel, and return them.

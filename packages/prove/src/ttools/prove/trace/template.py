@@ -139,7 +139,7 @@ class Template:
         )
 
     def with_computed(self) -> Template:
-        """Return the template with constants that are computed for each size, as by the script."""
+        """Return the template with constants computed for each size, as in the script."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"for `{self.launch.kernel}`, as computed by the script: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
