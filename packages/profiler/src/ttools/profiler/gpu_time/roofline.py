@@ -47,7 +47,7 @@ def condition_of(device: Device) -> str:
 
 
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the assumptions of bounds on a device, their gaps, and unconfirmed figures."""
+    """Describe the assumptions behind the bounds on a device, and why some bounds are doubtful."""
     return "; ".join([condition_of(device), *doubts_of(device, rows)])
 
 
