@@ -134,7 +134,7 @@ class Analysis:
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
             # A size that satisfies the prefix but takes another path differs in the result of at
-            # least one of the new conditions, so each of them is negated in turn.
+            # least one of the new conditions, so each of them is negated once.
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
