@@ -68,7 +68,7 @@ def test_the_page_begins_with_the_verdict_and_its_evidence() -> None:
         "copy_kernel: failed at n = 2,147,483,649, the least failing size copy; failed: 1 "
     )
     assert "an integer wraps in the computation of an address (kernels.py:" in summary
-    assert "n = 2,147,483,649 is the least size at which it appears" in summary
+    assert "n = 2,147,483,649 is the smallest size at which it appears" in summary
     assert "What to do: widen one of the operands first" in summary
     unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
     (sentence,) = [kernel.text(unknown.root) for kernel in unknown.sizes.by_kernel]

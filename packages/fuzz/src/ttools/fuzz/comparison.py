@@ -18,7 +18,7 @@ class Mismatch:
 
     Attributes:
         indices: The first elements that differ, counted from the start of the tensor that the
-            kernel received. Negative ones, and those past its size, lie in the margins.
+            kernel received. Negative indices and indices past its size are in the margins.
         expected: Expected values as text.
         actual: Actual values as text.
         count: Number of elements that differ.

@@ -59,7 +59,7 @@ class Element:
 
     @property
     def largest(self) -> float:
-        """Return the greatest finite value of a float type."""
+        """Return the largest finite value of a float type."""
         return float(ml_dtypes.finfo(self.numpy).max)  # type: ignore[no-untyped-call]
 
 

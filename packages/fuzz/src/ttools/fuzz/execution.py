@@ -25,8 +25,8 @@ from ttools.fuzz.variants import Variant, environment, launch_options
 
 #: Alignment of torch's allocations in bytes.
 _ALIGNMENT = 64
-#: Checks whose findings are defects whatever the data. Other checks report numeric events, such as
-#: NaNs and integer overflow, which random kernels cause on purpose.
+#: Checks whose findings are defects regardless of the data. Other checks report numeric events,
+#: such as NaNs and integer overflow, which random kernels cause on purpose.
 _STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
 
 
@@ -40,8 +40,8 @@ class Runner:
     Args:
         folder: Folder for the kernel's source.
         cpu: Target CPU of variants that do not set one.
-        ordered: If True, `tl.view` is written as `tl.reshape`; the former may reorder elements, and
-            does so on a GPU.
+        ordered: If True, `tl.view` is written as `tl.reshape`, because `tl.view` may reorder
+            elements, and does so on a GPU.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class _ShortTensor:
 
 
 def load_again(compiled: Any) -> None:
-    """Make the engine emit a compiled kernel again, for another environment."""
+    """Make the engine compile a kernel again, because environment variables have changed."""
     compiled.module = compiled.function = compiled._run = None
 
 

@@ -1,4 +1,4 @@
-"""Facts about the elements of a value that hold before anything runs: interval and exactness.
+"""Facts about the elements of a value that are known without a run: interval and exactness.
 
 A float is `exact` if it is a multiple of 2**grain within its interval, and if every order of the
 operations that computed it gives the same bits. For example, sums of 16 integers between -8 and 8
@@ -24,7 +24,8 @@ class Fact:
         high: Upper bound of all elements except NaNs.
         grain: Elements of an exact float are multiples of 2**grain.
         exact: True if the value is exact, see the module's description; integers always are.
-        product: True if it may be a rounded product, which an addition could contract with.
+        product: True if it may be a rounded product. An addition of it could be contracted to a
+            fused multiply-add, which does not round the product.
         approximate: True if it is known only up to some units in the last place.
         nan: True if an element may be NaN.
         ulps: Error bound of an approximate value, in units in the last place.

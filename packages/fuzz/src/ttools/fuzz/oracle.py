@@ -1,7 +1,7 @@
-"""The oracle: it evaluates a kernel's programs in NumPy, one after another, by statement.
+"""The oracle, which evaluates a kernel's programs in NumPy, one after another.
 
-It shares no code with the engine. Programs of generated kernels do not depend on each other, so
-that their order does not matter.
+It executes the statements of each program in order. It shares no code with the engine. Programs of
+generated kernels do not depend on each other, so their order does not matter.
 """
 
 from __future__ import annotations

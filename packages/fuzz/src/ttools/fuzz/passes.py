@@ -1,4 +1,4 @@
-"""The choice of Triton's passes that run before the engine reads a kernel."""
+"""Selection of the Triton passes that run before the engine reads a kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ttools.core.triton_versions import run_required_passes
 def fewest_passes() -> Iterator[None]:
     """Compile kernels without Triton's simplifications while the context is active.
 
-    A `@triton.jit` function keeps results of earlier compilations, one for each set of options.
+    A `@triton.jit` function caches its compiled kernels by launch options, so a kernel that was
+    compiled before must be launched with other options.
     """
     import triton  # noqa: F401 - must come first, because it imports the backend midway
 

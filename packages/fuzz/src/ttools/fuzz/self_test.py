@@ -62,12 +62,11 @@ def self_test(
     Args:
         seconds: Time for running kernels in seconds; shrinking is not included.
         first: Seed of the first kernel.
-        processes: Number of worker processes; None stands for two, or one on a machine with one
-            core.
+        processes: Number of worker processes; None for two, or for one on a machine with one core.
         shrinking: Time limit for shrinking each failure in seconds.
         progress: Called with the elapsed share of the time, and the outcome so far.
-        work: Options of the workers; None stands for four of all variants that this machine can
-            run.
+        work: Options of the workers; None for four variants per kernel, from all that this machine
+            can run.
     """
     work = work or Work(variants=tuple(variant.name for variant in usable()))
     outcome, start = Outcome(first=first), 0.0

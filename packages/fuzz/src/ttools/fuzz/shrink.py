@@ -64,7 +64,7 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
 def _pass(
     program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, end: float
 ) -> Program:
-    """Try candidates in order; after a successful one, continue with its candidates from there."""
+    """Try candidates in order; after a success, go on with the new program's at this position."""
     best, tried = program, 0
     remaining = itertools.islice(candidates(best), tried, None)
     while time.monotonic() < end:
@@ -81,7 +81,7 @@ def _pass(
 
 
 def _is_defined(program: Program) -> bool:
-    """Return whether the oracle can evaluate the program, which is cheaper to find than a run."""
+    """Return whether the oracle can evaluate the program, which costs less than running it."""
     try:
         oracle.run(program)
     except Exception:  # noqa: BLE001 - the reduction produced an invalid program
@@ -154,7 +154,7 @@ def _without_unread(block: Block, read: set[str]) -> Block:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """Yield the block with one part less, at the top or in nested blocks."""
+    """Yield the block with one part removed, at the top or in nested blocks."""
     for count in (len(block) // 2, len(block) // 4, 1):
         if count < 1:
             continue

@@ -52,7 +52,7 @@ class Variant:
 
 
 BASELINE = Variant(name="native")
-#: Variants beside the baseline; a few of them run for each kernel.
+#: Variants in addition to the baseline; a few of them run for each kernel.
 VARIANTS: tuple[Variant, ...] = (
     Variant(name="materialised", schedule="materialised"),
     Variant(name="two threads", threads=2),

@@ -64,7 +64,7 @@ class Work:
         cpu: Target CPU of variants that do not set one.
         features: Features of Triton that generated kernels may use.
         timeout: Time limit for one variant in seconds.
-        device: Device of the tensors to compare the engine with a GPU; empty not to compare.
+        device: Device of the tensors for a comparison with a GPU; empty for no comparison.
         script: Script whose launches are mutated; empty to generate random kernels.
     """
 
@@ -161,7 +161,7 @@ class _Worker:
 
     @property
     def channel(self) -> Channel:
-        """The connection to the process, which has a task."""
+        """The connection to the process, which must have been started."""
         assert self._process is not None
         return self._process.channel
 

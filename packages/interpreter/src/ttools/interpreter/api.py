@@ -40,7 +40,8 @@ class Interpretation(ContextDecorator, Result):
     def __init__(self, run: Run, device_map: str | None = None) -> None:
         self._run = run
         self._device_map = device_map
-        #: What to undo when the run is left: one stack for each time it was entered.
+        #: Actions that undo the run's activation when it is left: one stack for each time it was
+        #: entered.
         self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:

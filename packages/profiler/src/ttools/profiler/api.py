@@ -61,8 +61,9 @@ def profile(
         line_times: If True, estimate on the CPU how the time of a kernel is distributed over its
             lines. The first launch, and later ones that take twice as long as those sampled so far,
             are repeated for a twentieth of a second while samples are taken.
-        warmup: Number of first launches with equal kernel, specialisation, grid and relevant
-            numbers that are left out of all figures.
+        warmup: Number of first launches of each kind that only warm up and are left out of all
+            figures. Launches of a kind have equal kernel, specialisation, grid and scalar arguments
+            that affect the work.
         iterations: Number of times that each launch of the program is made. Before each repetition,
             the memory that it may have written is restored, so that the program's results stay the
             same. If it is more than one, the launches that warm up are additional. Trials of

@@ -22,10 +22,11 @@ FEWEST = 5
 LEVEL = 0.99
 #: The relative rounding error of times, so that a ratio of exactly 1 + threshold is recognised.
 _ROUNDING = 1e-9
-#: The factor by which two runs of one program may differ beyond the spread of their launches, for
-#: one profile per side and for several, whose own spread is known. Clocks of a GPU are assumed to
-#: vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic took 0.56 to
-#: 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by other load.
+#: The factors by which two runs of one program may differ beyond the spread of their launches: for
+#: one profile per side, and for several profiles, whose own spread is known. Clocks of a GPU are
+#: assumed to vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic
+#: took 0.56 to 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by
+#: other load.
 BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: The share of launches at either end that is trimmed because of outliers.
 _TRIMMED = 0.2
@@ -65,8 +66,8 @@ def difference(
         base: Positive seconds of launches, by run.
         new: Positive seconds of launches of the other side, by run.
         threshold: Relative difference that matters, such as 0.05; see `verdict`.
-        comparisons: Number of comparisons in the report. With more of them, each interval must be
-            wider for the same probability of any miss.
+        comparisons: Number of comparisons in the report. The more there are, the wider each
+            interval must be for the same probability that any of them misses.
         factor: Factor by which the two sides may differ beyond the spread of their launches.
     """
     ratio, interval = ratio_interval(base, new, 1 - (1 - LEVEL) / max(1, comparisons))

@@ -156,7 +156,7 @@ _MASKED = Metric(
 )
 _BOUND = _group(
     _ROOFLINE,
-    ("bound_s", "time", "at least", "Least time that the device needs for a launch."),
+    ("bound_s", "time", "at least", "Minimum time that the device needs for a launch."),
     Metric(
         *("limited_by", "text", "limited by", "The resource that determines this bound."),
         _ROOFLINE,
@@ -244,8 +244,8 @@ KERNELS = (
         (
             "overhead_min_s",
             "time",
-            "least overhead",
-            "Least time of a call without the kernel's time.",
+            "minimum overhead",
+            "Minimum time of a call without the kernel's time.",
         ),
         (
             "overhead_median_s",
@@ -425,7 +425,7 @@ ACCESSES = (
             "ideal_per_request",
             "hundredths",
             "at best",
-            "Least number of sectors that could hold its bytes.",
+            "Smallest number of sectors that could hold its bytes.",
         ),
         ("efficiency", "share", "used", "Share of the moved bytes that are necessary."),
         ("active", "share", "active", "Share of the lanes of requests that are active."),

@@ -1,4 +1,4 @@
-"""Proofs that launches of Triton kernels are correct at all sizes, or the least size that fails.
+"""Proofs that launches of Triton kernels are correct at all sizes, or the smallest size that fails.
 
     ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_failures()
 

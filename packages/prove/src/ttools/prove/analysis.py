@@ -1,8 +1,8 @@
 """Analysis of a function for all sizes of a range.
 
-The analysis proves launches, and finds the least size at which a defect appears. The function runs
-once for each path that its host code can take. The launches of a path are proved on boxes of sizes.
-Where a proof fails, the kernel is evaluated at single sizes.
+The analysis proves launches, and finds the smallest size at which a defect appears. The function
+runs once for each path that its host code can take. The launches of a path are proved on boxes of
+sizes. Where a proof fails, the kernel is evaluated at single sizes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Analysis:
     Args:
         run: The function, which takes sizes by name, creates tensors and launches kernels.
         sizes: First and last value of each size.
-        seconds: Limit of CPU time. Everything that is undecided then is not proved.
+        seconds: Limit on CPU time. Whatever is undecided when it is reached counts as not proved.
         assume: Assumptions about tables, by the kernel parameters to which they are passed; see
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
@@ -133,8 +133,8 @@ class Analysis:
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
-            # For any other size that satisfies the prefix, at least one of these comparisons has
-            # another result. Comparisons of the prefix may not occur again in a run at this size.
+            # A size that satisfies the prefix but takes another path differs in the result of at
+            # least one of the new conditions, so each of them is negated once.
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
@@ -268,7 +268,7 @@ class Analysis:
     def _lower(self, key: Key) -> None:
         """Lower the sizes of a defect one at a time, considering all paths through host code.
 
-        Each path has been searched for the least sizes on this path, but smaller sizes may be on
+        Each path has been searched for the smallest sizes on this path, but smaller sizes may be on
         another path.
         """
         searches = [s for s in self._searches if s.launch.kernel == key[1]]
@@ -289,7 +289,7 @@ class Analysis:
         self.state.defects[key] = replace(defect, is_least=defect.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
-        """Find the least size at which a problem is a defect, or show that there is none.
+        """Find the smallest size at which a problem is a defect, or show that there is none.
 
         If neither succeeds, the problem is recorded as not proved.
         """

@@ -15,7 +15,7 @@ from ttools.core.reports.report import Report
 from ttools.core.reports.result import Result
 from ttools.prove.algebra.proofs import STRETCH
 
-#: Time limit for a range in seconds. Everything that is undecided then is not proved.
+#: Time limit for a range in seconds. Whatever is undecided when it is reached counts as not proved.
 SECONDS = 25.0
 _RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
@@ -40,7 +40,7 @@ class SizesResult(Result):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The defects, each with the least size at which it appears in `sizes`."""
+        """The defects, each with the smallest size at which it appears in `sizes`."""
         return self.report.findings
 
     @property
@@ -105,11 +105,11 @@ def check_sizes(
     Args:
         run: The function; it takes each size by name.
         target: Name of the function in the report; by default its own.
-        fail_on: Least severity of findings that fail.
-        seconds: Limit of CPU time. Everything that is undecided then is not proved. The elapsed
-            time may be up to four times as long if other processes share the processor.
+        fail_on: Lowest severity at which a finding counts as a failure.
+        seconds: Limit on CPU time. Whatever is undecided when it is reached counts as not proved.
+            The elapsed time may be up to four times as long if other processes share the processor.
         assume: Assumptions about the integers in tensors, by the kernel parameters to which the
-            tensors are passed. An assumption consists of the least and the greatest value, as in
+            tensors are passed. An assumption consists of the smallest and the largest value, as in
             `{"index": (0, "n - 1")}`, of `"distinct"` if no two integers are equal, and of
             `"sorted"` if they never decrease. Each part may be missing. The report lists the
             assumptions.
@@ -145,8 +145,8 @@ def check_ranges(
     Args:
         ends: First and last value of each size.
         target: Name of the function in the report.
-        fail_on: Least severity of findings that fail.
-        seconds: Limit of CPU time.
+        fail_on: Lowest severity at which a finding counts as a failure.
+        seconds: Limit on CPU time.
         assume: Assumptions about the integers in tensors.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
@@ -179,7 +179,7 @@ def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Read ranges from the command line: `n=1:4096`, both ends included.
 
     Raises:
-        UsageError: A text is not a range, or a size has two.
+        UsageError: A text is not a range, or a size has two ranges.
     """
     ranges: dict[str, tuple[int, int]] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Properties of operations that both evaluations need, at one size and at all sizes."""
+"""Properties of operations that both evaluations (at one size, and at all sizes) need."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ttools.prove.host.tensors import INDEX
 _MOST = 60
 #: Maximum number of elements of a table that is compared with an assumption.
 _MOST_CHECKED = 1 << 20
-#: The least and greatest value, optionally followed by words of `WORDS`; or such words alone.
+#: The smallest and largest value, words of `WORDS`, or both.
 Promise = tuple[int | str, ...]
 #: Assumptions other than bounds, with the phrases that reports use for them.
 WORDS = {"distinct": "are all different", "sorted": "never decrease"}
@@ -89,7 +89,7 @@ class Contract:
     """An assumption about the values of the tensors that are passed as one parameter.
 
     Attributes:
-        bounds: Least and greatest value; None if there are no bounds.
+        bounds: Smallest and largest value; None if there are no bounds.
         words: Words of `WORDS` that apply.
         text: The assumption as the user wrote it.
     """
@@ -178,7 +178,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
         sizes: Symbols of the sizes by name.
 
     Raises:
-        UsageError: A bound has another form.
+        UsageError: A bound is no such formula.
     """
     result = []
     for name, promise in assumed.items():
@@ -191,7 +191,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
-    """Split an assumption into its bounds, or None if it has none, and its words.
+    """Split an assumption into its bounds (None if it has none) and its words.
 
     Raises:
         UsageError: The assumption is malformed.

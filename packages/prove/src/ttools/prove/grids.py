@@ -8,7 +8,7 @@ from ttools.interpreter.run.launch_rules import limits_in_force
 from ttools.ir import Module, Operation
 from ttools.prove.attributes import axis_of
 
-#: The kind of the finding.
+#: The kind of finding that is reported for such a grid.
 REFUSED = "refused_launch"
 
 

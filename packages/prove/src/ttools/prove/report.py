@@ -175,7 +175,7 @@ def _finding(defect: Defect) -> Finding:
         message = "the same element is accessed here"
         related = (Related(message=message, location=_location(defect, event.other)),)
     least = (
-        "the least size at which it appears" if defect.is_least else "a size at which it appears"
+        "the smallest size at which it appears" if defect.is_least else "a size at which it appears"
     )
     text = point_text(defect.sizes)
     notes = [f"{text} is {least}"]

@@ -14,7 +14,7 @@ from ttools.prove.symbolic.conditions import Problem
 
 @dataclass(frozen=True)
 class Defect:
-    """A finding, and the least size at which it appears.
+    """A finding, and the smallest size at which it appears.
 
     Attributes:
         event: The finding at that size.
@@ -49,7 +49,7 @@ class Result:
     Attributes:
         checked: First and last value of each size.
         scope: The checked sizes in words, such as `n = 1 to 4,096`.
-        defects: The defects, each at its least size.
+        defects: The defects, each at its smallest size.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
         by_solver: Problems that only the solver could exclude.

@@ -26,7 +26,7 @@ MakeLaunches = Callable[[Mapping[str, int]], object]
 #: number of programs.
 _MOST_BYTES = 1 << 26
 _MOST_PROGRAMS = 1 << 16
-#: Number of sizes at which launches are made, and seconds for each launch.
+#: Maximum number of sizes at which launches are made, and time limit of each launch in seconds.
 _MOST_POINTS = 8
 _SECONDS = 3.0
 _CHECKS = "memcheck,racecheck,overflow,launch"

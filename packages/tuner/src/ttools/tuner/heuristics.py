@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from ttools.core.errors import UsageError
 
-#: Least and greatest number of elements per program of an elementwise kernel.
+#: Minimum and maximum number of elements per program of an elementwise kernel.
 LEAST_BLOCK, MOST_BLOCK = 128, 8192
-#: Number of programs that occupies all multiprocessors of current GPUs.
+#: Number of programs that suffices to occupy all multiprocessors of current GPUs.
 WANTED_PROGRAMS = 512
-#: Greatest shared memory for the tiles of all stages, in bytes; fits sm_80 and sm_90.
+#: Maximum shared memory for the tiles of all stages, in bytes; it fits sm_80 and sm_90.
 TILE_BYTES = 96 * 1024
 _SMALLEST_TILE = 16
 
@@ -46,7 +46,7 @@ def elementwise_block(elements: int, *, least: int = LEAST_BLOCK, most: int = MO
     Args:
         elements: Number of elements of the whole tensor.
         least: Least result, a power of two.
-        most: Greatest result, a power of two.
+        most: Largest result, a power of two.
 
     Raises:
         UsageError: `elements` is negative, or the limits are not ordered powers of two.
@@ -121,8 +121,8 @@ def group_size_by_intensity(
 ) -> int:
     """Return how many rows of tiles consecutive programs should share (`GROUP_SIZE_M`).
 
-    Grouped programs that follow each other share columns of the second factor, which pays if the
-    product is limited by memory. The arithmetic intensity of a tile is 2·`block_m`·`block_n` /
+    Grouped programs that follow each other share columns of the second factor, which pays off if
+    the product is limited by memory. The arithmetic intensity of a tile is 2·`block_m`·`block_n` /
     ((`block_m` + `block_n`)·`itemsize`) operations per byte. Below 64 the group size is 16, below
     128 it is 8, else 4. It is at most the number of rows of tiles, rounded down to a power of two.
     It is 1 if there is a single column of tiles, or if both factors together are smaller than 4 MiB

@@ -32,7 +32,7 @@ class TuneOptions:
         search: Name of a strategy of `search.STRATEGIES`.
         effort: Level of effort: how many configurations are tried if no other option limits them,
             and how thoroughly the best are compared.
-        trials: Greatest number of configurations per key, whatever the level of effort.
+        trials: Maximum number of configurations per key, whatever the level of effort.
         seconds: Time in seconds after which no further configuration of a key is begun. With this
             option or `within`, the level of effort does not limit the number of configurations.
         within: Percentage. The search ends as soon as the best configuration found is, with
@@ -57,7 +57,7 @@ class TuneOptions:
     timeout: float = 60.0
 
     def budget(self, space: int) -> int:
-        """Return the greatest number of configurations that are tried in a space of this size."""
+        """Return the maximum number of configurations that are tried in a space of this size."""
         if self.trials is not None:
             return min(self.trials, space)
         if not self.by_effort:
@@ -69,7 +69,7 @@ class TuneOptions:
         return min(space, max(SMALL_SPACE, min(MOST, -(-space // SHARE))))
 
     def most_shared(self, space: int) -> int:
-        """Return the greatest number of trials including shared ones, which cost no time."""
+        """Return the maximum number of trials including shared ones, which cost no time."""
         return min(space, SHARE * self.budget(space)) if self.by_effort else space
 
     @property
@@ -92,7 +92,7 @@ class TuneOptions:
         return self.by_effort and self.effort != "full"
 
     def is_enough(self, space: int, stored: int) -> bool:
-        """Return whether a complete tuning with this many stored trials is reused as it is.
+        """Return whether a complete tuning with this many stored trials is reused without new ones.
 
         Otherwise a search continues from them, and tries configurations that were added to a small
         space.

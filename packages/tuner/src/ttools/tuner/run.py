@@ -171,11 +171,11 @@ class TuningRun(Result):
         return self._options.effort if self._options.by_effort else None
 
     def planned(self, result: TuningResult) -> int:
-        """Return the greatest number of configurations of a problem that are tried."""
+        """Return the maximum number of configurations of a problem that are tried."""
         return self._most(result.space)
 
     def _most(self, space: int) -> int:
-        """Return the greatest number of trials: all configurations if trying them costs little."""
+        """Return the maximum number of trials: all configurations if trying them costs little."""
         return space if self._may_sweep(space) else self._options.budget(space)
 
     def _may_sweep(self, space: int) -> bool:
@@ -493,9 +493,9 @@ class TuningRun(Result):
 
     @cached_property
     def _triton(self) -> tuple[str, str]:
-        """The hash of Triton's files and the file of that Triton, for the workers.
+        """The hash of Triton's files, and the path of the Triton that has them, for the workers.
 
-        Empty if workers have computed it, or may have another Triton.
+        Both are empty if workers compute the hash, or may have another Triton.
         """
         if not self._measuring.on_gpu:
             return "", ""

@@ -296,7 +296,7 @@ class Tuning:
         ]
 
     def _distinct(self) -> list[tuple[Candidate, float]]:
-        """Return one configuration per distinct launch, the one with the least resource use."""
+        """Return one configuration per distinct launch, the one with the lowest resource use."""
         by_launch: dict[str, tuple[Candidate, float]] = {}
         for candidate, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
             key = self._result.trials[candidate.key].same_as or candidate.key

@@ -13,7 +13,7 @@ from ttools.fuzz.operations.movement import cat
 from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Expr, Type
 
-#: Greatest size of tiles for functions with branches, because eager evaluation runs them per lane.
+#: Largest size of tiles for functions with branches, because eager evaluation runs them per lane.
 _MOST_BRANCHES = 256
 
 
@@ -55,7 +55,8 @@ def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None
     if combining.COMBINES[name].operands == 1:
         return [x]
     if name == "f_lin":
-        # The function is associative in one type only, because products wrap in their own type.
+        # The function is associative only if both operands have one type, because products wrap in
+        # their own type.
         return [x, context.pick(lambda v: v.type == x.type) or x]
     others = [context.pick(same_shape(x)), context.pick(same_shape(x))]
     integers = [
@@ -169,7 +170,7 @@ def product(context: Context) -> None:
 
 
 def _is_small(v: Expr) -> bool:
-    """Return whether all elements are integers that every precision of a product holds."""
+    """Return whether all elements are integers that are exact in every precision of a product."""
     return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
 
 

@@ -57,7 +57,7 @@ class Features:
         in_order_cat: If True, use `tl.cat` along an axis, which exists since Triton 3.7.
         atomic_loads: If True, use `tl.atomic_load` and related functions, which exist since Triton
             3.9.
-        most_elements: Greatest number of elements of a tile.
+        most_elements: Maximum number of elements of a tile.
     """
 
     gpu: bool = False

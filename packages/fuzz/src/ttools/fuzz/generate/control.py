@@ -37,7 +37,8 @@ def _carried(
         return None
     element = start.type.element
     if like is not None and element in INTEGERS:
-        # Triton treats variables that start with the same value and are swapped as constant.
+        # If two variables start with the same value and each iteration swaps them, Triton treats
+        # them as constants.
         start = cast(binary("xor", start, number(1, element)), element)
     if element.is_float:
         # Float sums stay exact: the fact covers `iterations` additions of such a term.
@@ -91,7 +92,7 @@ def _integer_update(context: Context, carried: Expr, counter: Expr | None) -> Ex
 
 
 def loop(context: Context) -> None:
-    """Add a `for` loop with carried tiles; it may be static, count down, or have no iteration."""
+    """Add a `for` loop with carried tiles; it may be static, count down, or run no iterations."""
     if context.depth > 2:
         return
     iterations, start, stop, step = _bounds(context)
@@ -137,7 +138,7 @@ def loop(context: Context) -> None:
 
 
 def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Expr]:
-    """Update two carried integer tiles at once, each from the other; return those updated."""
+    """Update two carried integer tiles at once, each from the other; return the updated ones."""
     tiles = [v for v in carried if v.type.element in INTEGERS and v.type.shape]
     swapped = [v for v in tiles if v.type == tiles[0].type][:2]
     if len(swapped) < 2 or context.chance(0.3):
@@ -217,7 +218,7 @@ def _load_and_advance(context: Context, pointer: Expr, stride: int, data: str) -
 
 
 def endless_looking(context: Context) -> None:
-    """Add a `while` loop that counts, with carried integers."""
+    """Add a `while` loop that ends after a few iterations, with carried integers."""
     if context.depth > 2:
         return
     start, carried = needed(_carried(context, 0))

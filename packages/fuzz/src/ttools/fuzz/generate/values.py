@@ -110,7 +110,8 @@ def shift(context: Context) -> None:
     if b is None or context.chance(0.5):
         amount: Expr = number(context.rng.randrange(a.type.element.bits), a.type.element)
     else:
-        # Amounts of the width and more are defined, but not on every path of a 64-bit GPU shift.
+        # Amounts that reach or exceed the width are defined, but a 64-bit shift on a GPU does not
+        # follow the definition on every code path.
         most = a.type.element.bits * (1 if a.type.element.bits == 64 else 2)
         amount = binary("and", b, number(min(most, 128) - 1, a.type.element))
     context.bind(binary(op, a, amount))
@@ -127,7 +128,7 @@ def division(context: Context) -> None:
         return
     element = promoted(a.type.element, b.type.element)
     if element.kind == "signed" and (b.op != "number" or b.attrs["value"] == -1):
-        # Dividing the least value by -1 is undefined.
+        # Dividing the smallest value by -1 is undefined.
         b = (
             binary("and", b, number(element.high if element.bits < 64 else 2**31 - 1, element))
             if b.op != "number"
@@ -185,7 +186,7 @@ def selection(context: Context) -> None:
 def castable(context: Context, x: Expr, target: Element) -> Expr | None:
     """Return a value that can be converted to the type with a defined result, or None."""
     source = x.type.element
-    # Wider, an approximate value would be further off in units of its last place.
+    # In a wider type, the error of an approximate value would be more units in the last place.
     if x.fact.approximate and not (target.is_float and 16 <= target.bits <= source.bits):
         return None
     if (source in FP8 and target.kind != "float") or (target in FP8 and not source.is_float):

@@ -1,1 +1,1 @@
-"""Mutation of real kernels: changes of source or launch that must leave every bit of the result."""
+"""Mutation of real kernels: changes of source or launch that must not change the result."""

@@ -22,7 +22,7 @@ from ttools.core import launch_path
 from ttools.core.patches import Patches
 from ttools.core.spec import TensorSpec, memory_spec, tensor_on, whole_storage
 
-#: Greatest number of launches per kernel that differ in what is compiled for them.
+#: Maximum number of launches per kernel that differ in what is compiled for them.
 _MOST_OF_A_KERNEL = 3
 #: Larger launches take too long to be repeated several hundred times.
 _MOST_BYTES, _MOST_PROGRAMS = 4 << 20, 1024

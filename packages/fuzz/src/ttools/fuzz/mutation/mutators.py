@@ -1,4 +1,4 @@
-"""Changes to a kernel's source that must not change a bit of its results.
+"""Changes to a kernel's source that must not change its results in any bit.
 
 A mutator receives a kernel's text and a random generator. It changes one place, and returns whether
 the text had such a place.

@@ -139,7 +139,7 @@ class KernelText:
         return _is_integer(value, self.integers)
 
     def is_pointer(self, value: ast.expr) -> bool:
-        """Return whether a value is a pointer of the launch, moved by integers at most."""
+        """Return whether a value is a pointer of the launch, possibly moved by integers."""
         if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub)):
             return self.is_pointer(value.left) and self.is_integer(value.right)
         return isinstance(value, ast.Name) and isinstance(self._arguments.get(value.id), TensorSpec)
@@ -157,7 +157,7 @@ class KernelText:
 
 
 def _is_known_late(value: Any) -> bool:
-    """Return whether Triton does not treat an argument as a constant, as it does 1 and None."""
+    """Return whether an argument is known only at run time; 1 and None are constants in Triton."""
     if type(value).__name__ in ("constexpr", "dtype", "JITFunction") or value is None:
         return False
     return not (isinstance(value, int) and not isinstance(value, bool) and value == 1)

@@ -6,7 +6,7 @@ checks must find nothing in it, because a kernel that reads out of bounds has no
 
 Some mutations change the launch instead of the source: `split_grid` runs the programs in two
 launches, and `halved_block` uses twice as many programs with blocks of half the size. These must
-not change a bit of the result, either.
+not change the result, either.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def split_grid(text: KernelText, launch: CapturedCall, rng: random.Random) -> li
 
 
 class _Moved(ast.NodeTransformer):
-    """Makes a kernel read its position in the whole grid's first axis from parameters."""
+    """Makes a kernel that runs a part of the grid see the program ids and size of the whole grid.
+
+    Only the first axis is divided. Two additional parameters of the kernel contain the index of the
+    first program of the part, and the number of programs of the whole grid.
+    """
 
     def __init__(self, first: str, count: str) -> None:
         self._first, self._count = first, count
@@ -106,7 +110,7 @@ def halved_block(text: KernelText, launch: CapturedCall) -> list[Part] | None:
     combined = calls(tree) & _COMBINING or any(
         calls(ast.parse(source)) & _COMBINING for source in _called_sources(launch)
     )
-    # The host makes descriptors, and with them their block shapes.
+    # The host creates descriptors with their block shapes, which a mutated kernel cannot change.
     described = any(isinstance(v, CapturedDescriptor) for v in launch.arguments.values())
     if loops or combined or described:
         return None
@@ -125,7 +129,7 @@ def halved_block(text: KernelText, launch: CapturedCall) -> list[Part] | None:
 
 
 def _is_block(tree: ast.FunctionDef, name: str) -> bool:
-    """Return whether a constant is the number of elements of a program, and nothing else."""
+    """Return whether a constant is used only as the number of elements per program."""
     programs = {
         node.targets[0].id
         for node in ast.walk(tree)
@@ -201,8 +205,9 @@ def _sources(launch: CapturedCall, text: KernelText) -> str:
     return "\n".join([ast.unparse(text.kernel), *_called_sources(launch)])
 
 
-#: Variants in which a base must give its usual result, because they do not change what is computed.
-#: Kernels with atomics may give other results if their programs run in another order.
+#: Variants in which a base must give the same result as in the baseline, because they do not change
+#: what is computed. Kernels with atomics may give other results if their programs run in another
+#: order.
 _SAME_AS_USUAL = ("materialised", "memcheck", "all checks", "opt 0", "opt 1", "opt 3", "guarded")
 _IN_ANY_ORDER = ("two threads", "reverse order", "random order")
 #: Findings of other checks are ignored: libraries load masked lanes without `other` and mask them
@@ -217,7 +222,7 @@ _LAUNCHES = (_SPLIT, _HALVED)
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change: a name of `MUTATORS` or of a change of the launch, and a seed for its place."""
+    """One change: the name of a mutator or of a launch change, and a seed for its place."""
 
     name: str
     seed: int

@@ -90,14 +90,14 @@ def load(
     mask: Expr | None = None,
     other: Expr | None = None,
 ) -> Expr:
-    """Return a `tl.load`; `other` is a number or a tensor of the element's type."""
+    """Return a `tl.load` expression; `other` is a number or a tensor of the element's type."""
     if mask is None or other is None:
         return Expr("load", element_type, (address,), fact=fact)
     return Expr("load", element_type, (address, mask, other), fact=either(fact, other.fact))
 
 
 def atomic_load(address: Expr, element_type: Type, fact: Fact, sem: str, scope: str) -> Expr:
-    """Return a `tl.atomic_load` without a mask, because masked lanes have unspecified results."""
+    """Return an unmasked `tl.atomic_load` expression; results of masked lanes are unspecified."""
     return Expr("atomic_load", element_type, (address,), {"sem": sem, "scope": scope}, fact)
 
 
@@ -112,7 +112,7 @@ def _poll(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic_poll(address: Expr, expected: Expr) -> Expr:
-    """Return a `tl.atomic_poll` of elements that already have the expected value."""
+    """Return a `tl.atomic_poll` expression for elements that have the expected value already."""
     return Expr("atomic_poll", Type(I1, address.type.shape), (address, expected), fact=Fact(0, 1))
 
 
@@ -191,7 +191,7 @@ def _atomic(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic(form: str, address: Expr, value: Expr, mask: Expr | None) -> Expr:
-    """Return an atomic such as `tl.atomic_add`; its result is defined if each lane owns a cell."""
+    """Return an atomic such as `tl.atomic_add`; its result is defined if lanes share no element."""
     args = (address, value) if mask is None else (address, value, mask)
     type_ = Type(value.type.element, address.type.shape)
     fact = Fact() if not value.type.element.is_float else replace(value.fact, exact=False, nan=True)
@@ -210,7 +210,7 @@ def _cas(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def atomic_cas(address: Expr, expected: Expr, value: Expr) -> Expr:
-    """Return a `tl.atomic_cas` of cells, each of which is accessed by one lane only."""
+    """Return a `tl.atomic_cas` expression; each element is accessed by one lane only."""
     type_ = Type(value.type.element, address.type.shape)
     return Expr("atomic_cas", type_, (address, expected, value))
 

@@ -27,7 +27,7 @@ class Combine:
     """A combining function.
 
     Attributes:
-        operands: Number of values that it combines at once.
+        operands: Number of tensors that it combines together, as in `tl.reduce((a, b), ...)`.
         text: Triton source of the function.
         fold: The function in NumPy; the types of the operands are its last arguments.
         commutative: If True, `tl.reduce` may use it on a GPU, too.
@@ -168,7 +168,7 @@ def combine_facts(name: str, args: Sequence[Expr], count: int) -> list[Fact]:
 
 
 def reduce(name: str, args: Sequence[Expr], axis: int | None, keep: bool) -> Expr:
-    """Return a `tl.reduce` with a combining function of COMBINES."""
+    """Return an expression for `tl.reduce` with a combining function of COMBINES."""
     count = args[0].type.size if axis is None else args[0].type.shape[axis]
     shape = reduced_shape(args[0].type, axis, keep)
     facts = combine_facts(name, args, count)
@@ -200,7 +200,7 @@ def _scan(expr: Expr, args: Sequence[Array], frame: Frame) -> Any:
 
 
 def scan(name: str, args: Sequence[Expr], axis: int, reverse: bool) -> Expr:
-    """Return a `tl.associative_scan` with a combining function of COMBINES."""
+    """Return a `tl.associative_scan` expression with a combining function of COMBINES."""
     facts = combine_facts(name, args, args[0].type.shape[axis])
     more = tuple((arg.type, fact) for arg, fact in zip(args[1:], facts[1:], strict=True))
     attrs = {"axis": axis, "reverse": reverse, "combine": name}
@@ -215,7 +215,7 @@ def _map(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def mapped(name: str, x: Expr, y: Expr) -> Expr:
-    """Return a `tl.map_elementwise` of a function that chooses one of its two operands."""
+    """Return a `tl.map_elementwise` expression whose function chooses one of its operands."""
     fact = replace(either(x.fact, y.fact), signless=x.type.element.is_float)
     return Expr("map", x.type, (x, y), {"combine": name}, fact)
 
@@ -232,7 +232,7 @@ def _cumulative(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def cumulative(form: str, x: Expr, axis: int, reverse: bool) -> Expr:
-    """Return a `tl.cumsum` or `tl.cumprod` of elements with 32 bits or more."""
+    """Return a `tl.cumsum` or `tl.cumprod` expression over elements with 32 bits or more."""
     name = "f_add" if form == "cumsum" else "f_mul"
     fact = combine_facts(name, (x,), x.type.shape[axis])[0]
     return Expr("cumulative", x.type, (x,), {"form": form, "axis": axis, "reverse": reverse}, fact)
@@ -273,7 +273,7 @@ def _named_element(form: str, element: Element) -> Element:
 
 
 def named_reduce(form: str, x: Expr, axis: int | None, keep: bool) -> Expr:
-    """Return a `tl.sum`, `max`, `min`, `xor_sum`, `argmax` or `argmin`."""
+    """Return an expression for `tl.sum`, `max`, `min`, `xor_sum`, `argmax` or `argmin`."""
     element = _named_element(form, x.type.element)
     count = x.type.size if axis is None else x.type.shape[axis]
     fact = elementwise.cast_fact(x.fact, x.type.element, element)
@@ -303,7 +303,7 @@ def _sort(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def sort(x: Expr, descending: bool) -> Expr:
-    """Return a `tl.sort` along the last axis, of values without NaN."""
+    """Return an expression for `tl.sort` along the last axis, of values without NaN."""
     fact = replace(x.fact, signless=x.type.element.is_float)
     return Expr("sort", x.type, (x,), {"descending": descending}, fact)
 
@@ -314,7 +314,7 @@ def _histogram(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def histogram(x: Expr, bins: int) -> Expr:
-    """Return a `tl.histogram` of a vector of i32 whose elements are in the range of the bins."""
+    """Return a `tl.histogram` expression for a vector of i32 whose elements are in some bin."""
     fact = within(0, x.type.size)
     return Expr("histogram", Type(I32, (bins,)), (x,), {"bins": bins}, fact)
 
@@ -342,7 +342,7 @@ def _dot(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 def dot(
     a: Expr, b: Expr, acc: Expr | None, element: Element, precision: str = "", out: bool = False
 ) -> Expr:
-    """Return a `tl.dot` of whole numbers whose result the type represents exactly."""
+    """Return a `tl.dot` expression of whole numbers whose result the type represents exactly."""
     depth = a.type.shape[-1]
     fact = repeated(multiplied(a.fact, b.fact), depth)
     if acc is not None:

@@ -71,7 +71,7 @@ def _shift_right(x: Array, y: Array, element: Element) -> Array:
 
 
 def _quotient(x: Array, y: Array, element: Element) -> Array:
-    """Divide with truncation; the least value divided by -1 wraps. Divisors must not be zero."""
+    """Divide with truncation; the smallest value divided by -1 wraps. Divisors must not be zero."""
     if element.kind == "unsigned":
         return np.asarray(x // y)
     quotient = x // y
@@ -251,7 +251,7 @@ def _where(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def where(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """Return a `tl.where`; facts that hold for both values hold for the result."""
+    """Return a `tl.where` expression; facts that hold for both values hold for the result."""
     element = promoted(a.type.element, b.type.element)
     fact = either(_converted(a, element), _converted(b, element))
     shape = common_shape(condition.type, a.type, b.type)
@@ -264,7 +264,7 @@ def _clamp(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
-    """Return a `tl.clamp` of a float that is not NaN."""
+    """Return an expression for `tl.clamp` of a float that is not NaN."""
     fact = replace(x.fact, low=max(x.fact.low, low.fact.low), high=min(x.fact.high, high.fact.high))
     if fact.low > fact.high:
         fact = replace(x.fact, low=low.fact.low, high=high.fact.high)
@@ -292,7 +292,7 @@ _UNARY: dict[str, tuple[str, Callable[[Array, Element], Array]]] = {
     "ceil": ("tl.ceil({0})", lambda x, e: np.ceil(x)),
 }
 
-#: Approximate functions: NumPy's function, the greatest error of a result in units in the last
+#: Approximate functions: NumPy's function, the largest error of a result in units in the last
 #: place, and the bounds of the operands.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], int, float, float]] = {
     "exp": (np.exp, 4, -20.0, 20.0),

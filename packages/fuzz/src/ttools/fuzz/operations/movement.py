@@ -68,19 +68,19 @@ for _name, (_text, _move) in _FORMS.items():
 
 
 def flip(x: Expr, axis: int) -> Expr:
-    """Return a `tl.flip` along an axis."""
+    """Return an expression for `tl.flip` along an axis."""
     return Expr("flip", x.type, (x,), {"axis": axis}, x.fact)
 
 
 def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
-    """Return a `tl.permute`, `tl.trans` or `.T`."""
+    """Return an expression for `tl.permute`, `tl.trans` or `.T`."""
     shape = tuple(x.type.shape[axis] for axis in axes)
     attrs = {"axes": tuple(axes), "form": form}
     return Expr("permute", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
 def reshape(x: Expr, shape: Shape, form: str = "reshape") -> Expr:
-    """Return a `tl.reshape`, which keeps the row-major order."""
+    """Return an expression for `tl.reshape`, which keeps the row-major order."""
     return Expr("reshape", Type(x.type.element, tuple(shape)), (x,), {"form": form}, x.fact)
 
 
@@ -90,7 +90,7 @@ def item(x: Expr) -> Expr:
 
 
 def ravel(x: Expr) -> Expr:
-    """Return a `tl.ravel`."""
+    """Return an expression for `tl.ravel`."""
     return Expr("ravel", Type(x.type.element, (x.type.size,)), (x,), {}, x.fact)
 
 
@@ -110,36 +110,36 @@ def along(x: Expr, axis: int, rank: int) -> Expr:
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """Return a `tl.broadcast_to`."""
+    """Return an expression for `tl.broadcast_to`."""
     return Expr("broadcast_to", Type(x.type.element, tuple(shape)), (x,), {}, x.fact)
 
 
 def join(a: Expr, b: Expr) -> Expr:
-    """Return a `tl.join` of two values of one type."""
+    """Return an expression for `tl.join` of two values of one type."""
     shape = (*a.type.shape, 2)
     return Expr("join", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def interleave(a: Expr, b: Expr) -> Expr:
-    """Return a `tl.interleave` of two values of one type."""
+    """Return an expression for `tl.interleave` of two values of one type."""
     shape = (*a.type.shape[:-1], 2 * a.type.shape[-1]) if a.type.shape else (2,)
     return Expr("interleave", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def split(x: Expr) -> Expr:
-    """Return a `tl.split` of a value whose last extent is 2; it has two results."""
+    """Return a `tl.split` expression, with two results, for a value whose last extent is 2."""
     half = Type(x.type.element, x.type.shape[:-1])
     return Expr("split", half, (x,), {}, x.fact, ((half, x.fact),))
 
 
 def cat(a: Expr, b: Expr) -> Expr:
-    """Return a `tl.cat` of two vectors in unspecified order, for uses that no order affects."""
+    """Return a `tl.cat` expression in unspecified order, for uses that do not depend on it."""
     shape = (a.type.shape[0] + b.type.shape[0],)
     return Expr("cat", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
 def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
-    """Return a `tl.cat` along an axis, in order (Triton 3.7 and later)."""
+    """Return an expression for `tl.cat` along an axis, in order (Triton 3.7 and later)."""
     shape = list(a.type.shape)
     shape[axis] *= 2
     attrs = {"axis": axis}
@@ -148,7 +148,7 @@ def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
 
 
 def gather(x: Expr, index: Expr, axis: int) -> Expr:
-    """Return a `tl.gather` along an axis; the index has the shape of `x` on all other axes."""
+    """Return a `tl.gather` expression; the index has the shape of `x` except along `axis`."""
     attrs = {"axis": axis}
     return Expr("gather", Type(x.type.element, index.type.shape), (x, index), attrs, x.fact)
 

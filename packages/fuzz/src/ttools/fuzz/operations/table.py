@@ -51,7 +51,7 @@ Write = Callable[[Expr, Sequence[str]], str]
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation.
+    """An operation of generated kernels.
 
     Attributes:
         write: Returns the Triton source, given the source of the operands.

@@ -15,7 +15,8 @@ from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Facts, MemoryEffects
 
 _NOTHING = Facts()
-#: Limit of cached results. Allocators reuse a few addresses, so few sets of storages recur.
+#: Maximum number of cached results. Allocators reuse a few addresses, so the same few sets of
+#: storages recur.
 _MAX_CACHED = 16
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Limit of the number of elements in a bitmap. For a larger view whose strides do not nest, only
-#: the addresses of its first and last element are checked.
+#: Maximum number of elements in a bitmap. For a larger view whose strides do not nest, only the
+#: addresses of its first and last element are checked.
 _LARGEST_BITMAP = 1 << 28
 
 
@@ -64,7 +64,7 @@ class Region(NamedTuple):
         return offset < self.item or self.dims is None
 
     def holds_each(self, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return where `holds` is true."""
+        """Return a mask of the addresses for which `holds` is true."""
         import numpy as np
 
         offset = addresses - self.view[0]

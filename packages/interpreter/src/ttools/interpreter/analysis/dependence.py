@@ -29,7 +29,7 @@ def _sources(value: Value) -> list[Value]:
 
 
 def deciding(op: Operation) -> Iterator[Value]:
-    """Yield the values that decide whether, and how often, an operation runs."""
+    """Yield the values that determine whether, and how often, an operation runs."""
     block = op.parent
     while block is not None:
         region, holder = block.parent, block.parent_op

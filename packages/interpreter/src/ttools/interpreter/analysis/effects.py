@@ -87,7 +87,7 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
 
 
 def synchronises(op: Operation) -> bool:
-    """Return whether an operation can observe other programs."""
+    """Return whether an operation can observe effects of other programs."""
     return op.has(BARRIER, ATOMIC) or _is_strong_load(op)
 
 
@@ -101,7 +101,7 @@ def _is_strong_load(op: Operation) -> bool:
 def exchanges_values(op: Operation) -> bool:
     """Return whether threads exchange values at an operation when it runs on a GPU.
 
-    Views and `tt.cat` have the trait, but need not exchange values.
+    Views and `tt.cat` have the trait `CROSS_THREAD`, but need not exchange values.
     """
     return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 

@@ -243,7 +243,7 @@ def _is_outside(value: Value, loop: Operation) -> bool:
 
 
 def viewed(array: Numbers, lanes: Lanes, source: Value, view: Value) -> Numbers | None:
-    """Return the lanes of a view, from those of its operand; None if their order is unknown."""
+    """Return the lanes of a view, given its operand's lanes; None if their order is unknown."""
     shape, result = shape_of(source.type), shape_of(view.type)
     if lanes.axes is None:
         if not lanes.ordered:

@@ -110,8 +110,8 @@ class LinearDomain(Integers[Linear]):
 
         Args:
             divisor: The divisor, if it is constant.
-            known: The expression that must be constant for that: the divisor, or the number of
-                bits by which a shift divides.
+            known: The expression that must be constant for conditions to be recorded: the divisor,
+                or the number of bits of a shift.
         """
         if not known.terms and divisor.constant >= 0 and self._low(a) >= 0:
             most = result.times(divisor.constant)

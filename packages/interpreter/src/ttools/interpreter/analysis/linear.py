@@ -66,7 +66,7 @@ class Bounds:
         Args:
             value: The value to which the unknown belongs.
             number: Distinguishes the unknowns of one value.
-            interval: The least and the greatest number that the unknown may be.
+            interval: The smallest and the largest number that the unknown may be.
         """
         if interval[0] == interval[1]:
             return Linear(interval[0])

@@ -20,7 +20,7 @@ def with_comment(ttir: str, name: str, data: list[Any]) -> str:
 
 
 def comment(ttir: str, name: str) -> list[Any]:
-    """Return the list in the comment with a name; empty if there is none."""
+    """Return the list in the comment of the given name; empty if there is no such comment."""
     matches = re.findall(rf"^{_BEGINNING} {name} (\[.*)$", ttir, re.MULTILINE)
     data: list[Any] = json.loads(matches[-1]) if matches else []
     return data

@@ -66,7 +66,7 @@ def unused_loads(written: str, final: str) -> list[UnusedLoad]:
         return []
     try:
         module = parse_module(written)
-    except TtoolsError:  # operations that the passes remove are not supported
+    except TtoolsError:  # the module has unsupported operations, which the passes remove
         return []
     for function in module.functions.values():
         _drop_unreachable_blocks(function)
@@ -118,7 +118,7 @@ def _unused(module: Module) -> Iterator[UnusedLoad]:
 
 
 def _polled(loop: Operation) -> set[Operation]:
-    """Return the loads that a `while` loop waits for, which alone decide whether it ends.
+    """Return the loads that a `while` loop waits for, because they alone determine whether it ends.
 
     The result is empty if the condition also depends on something that the loop counts.
     """

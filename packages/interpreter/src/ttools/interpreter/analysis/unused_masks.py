@@ -45,7 +45,7 @@ class UnusedMask:
     """A mask that nothing uses.
 
     Attributes:
-        location: Position of the mask; its name is that of the variable.
+        location: Position of the mask, with the name of the variable.
         access: Position of an access without a mask that has the mask's shape and indices.
         kind: Noun for this access.
     """
@@ -89,7 +89,7 @@ def unused_masks(written: str) -> list[UnusedMask]:
         return []
     try:
         module = parse_module(written)
-    except TtoolsError:  # operations that Triton's passes remove are not supported
+    except TtoolsError:  # the module has unsupported operations, which Triton's passes remove
         return []
     masks = [mask for function in module.functions.values() for mask in _masks(function)]
     return list({mask.location: mask for mask in masks}.values())
@@ -132,7 +132,7 @@ def _noun(access: Operation) -> str:
 
 
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access without a mask that a given mask fits.
+    """Return whether an operation is an access that lacks a mask and that a given mask fits.
 
     The mask must have the shape of the access, apart from axes along which it is broadcast, and
     must bound indices from which the address is computed.

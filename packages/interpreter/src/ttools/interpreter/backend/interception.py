@@ -110,7 +110,8 @@ def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
         if chosen is not None:
             kwargs["grid"] = _checked_grid(kwargs.get("grid"), self.fn.__name__)
             args, kwargs = _with_buffers(args, kwargs)
-        # No context manager, because every launch passes here and creating one takes time.
+        # Do not use a context manager here: creating one takes time, and every launch runs this
+        # code.
         token = _to_cpu.set(chosen is not None)
         try:
             eager = chosen is not None and chosen.engine == "eager"

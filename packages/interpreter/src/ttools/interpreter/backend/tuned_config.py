@@ -27,12 +27,12 @@ def tuning(tuner: Any) -> AbstractContextManager[None]:
 
 
 def choosing_among(count: int) -> AbstractContextManager[None]:
-    """Return a context for launches whose configuration was chosen among `count` of them."""
+    """Return a context for launches whose configuration was chosen from `count` configurations."""
     return bound(_choices, count)
 
 
 def choices() -> int:
-    """Return the number of configurations among which that of an untimed launch was chosen."""
+    """Return the number of configurations from which an untimed launch's one was chosen."""
     return _choices.get()
 
 

@@ -270,7 +270,8 @@ class EagerFunction:
         for name, value in self.jit_function.get_capture_scope().items():
             if name not in self._seen or self._seen[name] is not value:
                 self._globals[name] = value if name.startswith("__") else language.wrap(value)
-                # Only now, because another thread runs the function once all names are seen.
+                # Add the name last, because another thread runs the function once all names are in
+                # `_seen`.
                 self._seen[name] = value
         self._globals["__builtins__"] = language.python_builtins(breakpoint_function())
 

@@ -42,7 +42,7 @@ def _of_value(function: Callable[[Any], Any]) -> Any:
 
 
 class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
-    """A `tl.constexpr` whose operators with a tensor are those of the tensor."""
+    """A `tl.constexpr` whose operators also accept a tensor as the other operand."""
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the value that the constant contains, as the compiler does."""

@@ -66,7 +66,8 @@ def float_to_integer(value: Vector, scalar: str, *, signed: bool) -> Vector:
     opcode, wide = "fptosi" if signed else "fptoui", f"i{max(32, bits)}"
     nan = value.is_nan()
     if float(high) == high and bits <= {"float": 24, "double": 53}[value.scalar]:
-        # The least and the greatest integer are exact floats, so the value can be clamped to them.
+        # The smallest and the largest integer are exact floats, so the value can be clamped to
+        # them.
         inside = value.compare("ogt", low).choose(value, low)
         inside = inside.compare("olt", high).choose(inside, high)
         result = nan.choose(inside.coerce(0.0), inside).cast(opcode, wide)

@@ -86,7 +86,7 @@ def normcdfinv(x: Vector) -> Vector:
 def erfcx(x: Vector) -> Vector:
     """Return `exp(x^2) * erfc(x)`."""
     lanes = x.lanes
-    # For x > 26, erfc(x) is near the smallest double, but the asymptotic series is exact.
+    # For x > 26, erfc(x) is near the smallest double, but the asymptotic series is accurate.
     bounded = x.compare("ogt", 26.0).choose(x.coerce(26.0), x)
     square = bounded * bounded
     lost = lanes.fma(bounded, bounded, -square)

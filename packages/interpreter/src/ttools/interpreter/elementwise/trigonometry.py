@@ -111,7 +111,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
         offset: 0, or 0.5 for the cosine, whose zeros are in the middle between multiples of pi.
 
     Returns:
-        r as a double, and an i64 whose lowest bit is that of k. For infinities and NaN, r is NaN
+        r as a double, and an i64 with the same lowest bit as k. For infinities and NaN, r is NaN
         and k is arbitrary.
     """
     lanes: Lanes = x.lanes

@@ -99,7 +99,7 @@ class Lanes:
         """Evaluate a polynomial by Horner's rule with fused multiply-adds.
 
         Args:
-            coefficients: The coefficients, that of the highest power first.
+            coefficients: The coefficients, beginning with the highest power.
         """
         value = x.coerce(coefficients[0])
         for coefficient in coefficients[1:]:

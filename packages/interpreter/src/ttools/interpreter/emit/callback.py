@@ -20,7 +20,7 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> N
 
 
 def leave_when_aborted(e: Emitter, site: int) -> None:
-    """Emit a return for the case that the launch is aborted, in a loop that may run long.
+    """Emit, in a loop that may run long, a return that is taken if the launch was aborted.
 
     Args:
         e: The emitter, in the loop.
@@ -41,7 +41,7 @@ def leave_when_aborted(e: Emitter, site: int) -> None:
 def leave_unless_zero(
     e: Emitter, status: SSAValue, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Emit a return for the case that an i32 status is not 0.
+    """Emit a return that is taken if an i32 status is not 0.
 
     Args:
         before: Emits code that runs before the return.

@@ -91,7 +91,7 @@ class LocatedBuilder(Builder):
         *,
         inline: bool = True,
     ) -> str:
-        """Define a function; one that is not inlined belongs to the current location entirely."""
+        """Define a function; if it is not inlined, all its code belongs to the current location."""
         marked = [line for line in flattened(lines) if isinstance(line, Instruction) and line.mark]
         if marked and not inline:
             outer, number = self._function, self._line

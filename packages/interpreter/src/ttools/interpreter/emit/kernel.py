@@ -52,9 +52,9 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import CALL
 
-#: Kernels with more loops than this traverse small tiles many times, as sorts that are written by
-#: hand do, or were unrolled. The short list of passes halves their compilation time and adds at
-#: most a seventh to their run time (nothing for a hash of 32 unrolled tiles).
+#: Kernels with more loops than this traverse small tiles many times, as hand-written sorts do, or
+#: contain unrolled loops. The short list of passes halves their compilation time and adds at most a
+#: seventh to their run time (nothing for a hash of 32 unrolled tiles).
 _MANY_LOOPS = 48
 #: Code that is longer than this and has no loop over a tile computes scalars, each once. Optimising
 #: it takes more than quadratic time in the code generator, and makes it only a tenth faster.

@@ -333,9 +333,9 @@ def _if_all(
 ) -> SSAValue:
     """Emit a branch to `whole` if all lanes are active, and to `part` otherwise.
 
-    The branch is only emitted for CPUs without AVX-512. On these, masked stores of AMD CPUs take
-    tens of cycles, and masked accesses of less than 32 bits need a branch per lane. In most
-    kernels, all lanes are active in nearly all chunks. With AVX-512, only `part` is emitted.
+    The branch is only emitted for CPUs without AVX-512. There, masked accesses of less than 32 bits
+    need a branch per lane, and masked stores take tens of cycles on AMD's CPUs. In most kernels,
+    all lanes are active in nearly all chunks. With AVX-512, only `part` is emitted.
 
     Returns:
         The value of the branch that was taken.
@@ -383,7 +383,7 @@ def _load_gather(
 
 
 def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue) -> SSAValue:
-    """Replace the addresses of masked-off lanes by that of the sink in the arena."""
+    """Replace the addresses of masked-off lanes with the address of the sink in the arena."""
     b = e.b
     p = b.offset(ARENA, e.sink())
     sink = b.splat(b.cast("ptrtoint", p, "i64"), lanes_of(mask.type))

@@ -512,7 +512,7 @@ class Builder:
         return self.emit(result, f"shufflevector {a.type} ", a, f", {a.type} ", b, tail)
 
     def _words(self, mask: SSAValue) -> SSAValue:
-        """Return a mask as one float per lane whose bits are all equal, behind a fence."""
+        """Return a mask as floats with all bits set or all clear, hidden from LLVM by a fence."""
         if mask in (poison(mask.type), zeros(mask.type)):
             return SSAValue(mask, with_element(mask.type, "float"))
         words = self.cast("bitcast", self.cast("sext", mask, "i32"), "float")

@@ -51,7 +51,7 @@ _CODEC = DataCodec(_Request, _Answer)
 
 
 def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, float]) -> bytes:
-    """Compile a module as `jit.compile_ir` does, but in a process that ends if the wait ends.
+    """Compile a module as `jit.compile_ir` does, but in a process that can be terminated.
 
     Args:
         llvm_ir: Text of the module.

@@ -1,6 +1,6 @@
 """Compiles LLVM IR text to a relocatable native object, and loads such objects.
 
-Code that uses llvmlite is in this module: the target, the pass pipeline, linking and symbol
+This module contains the code that uses llvmlite: the target, the pass pipeline, linking and symbol
 resolution. An object contains no absolute addresses, so it can be stored on disk and loaded by
 another process.
 """

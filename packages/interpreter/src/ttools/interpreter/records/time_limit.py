@@ -1,8 +1,8 @@
 """A time limit for launches that are loaded from files.
 
-A file may be untrusted input: the grid may be huge, and loops may never end, without the user's
-intention. Therefore, a launch loaded from a file has a time limit by default, unlike a launch of a
-script.
+A file may be untrusted input: its grid may be huge, and its loops may never end, without the user
+expecting it. Therefore, a launch loaded from a file has a time limit by default, unlike a launch of
+a script.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ GUARDS = Instruments(guards=True, explains=False)
 
 
 #: The number of guarded variants of a kernel, each for another set of proved accesses. Further
-#: launches use one of these variants that guards all accesses that they need.
+#: launches use one of these variants that has at least the guards that they need.
 _MOST_VARIANTS = 3
 #: The number of launches whose guards are cached per kernel. After this number of different
 #: launches, no more are analysed if the analyses have taken the given number of seconds.
@@ -135,7 +135,7 @@ class GuardChooser:
         places: Sequence[tuple[int, int] | None],
         remainders: Sequence[int],
     ) -> Instruments | Literal[False]:
-        """Return the instruments that guard the accesses that are not proved; False if all are."""
+        """Return the instruments that guard all unproved accesses; False if all are proved."""
         self._different += 1
         if self._seconds > _MOST_SECONDS and self._different > _MOST_LAUNCHES:
             return GUARDS  # there are too many different launches to analyse all of them
@@ -150,10 +150,10 @@ class GuardChooser:
         return self._guarding(proved) if len(proved) < count else False
 
     def _guarding(self, proved: tuple[int, ...]) -> Instruments:
-        """Return the instruments that guard all accesses but the proved ones.
+        """Return the instruments that guard all accesses except the proved ones.
 
-        If there are too many variants already, those of an existing variant with more guards are
-        returned.
+        If there are too many variants already, the instruments of an existing variant with more
+        guards are returned.
         """
         variants = self._instruments
         if proved not in variants and len(variants) < _MOST_VARIANTS:

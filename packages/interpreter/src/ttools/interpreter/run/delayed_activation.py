@@ -1,6 +1,6 @@
 """Delays the activation of a run until the program imports torch or Triton.
 
-Therefore a program that imports neither need not wait for these imports. When the program has
+A program that imports neither therefore does not wait for these imports. When the program has
 imported torch, Triton is imported and the run is activated, before a device map, for example,
 changes the devices that torch reports. This order is required because Triton's drivers query
 torch's devices.

@@ -263,7 +263,7 @@ class HostCopies:
 
 
 def _is_capturing() -> bool:
-    """Return whether a CUDA graph is captured on the GPU, so that no launch has run yet."""
+    """Return whether a CUDA graph is being captured on the GPU, so that launches do not run yet."""
     import torch
 
     cuda: Any = torch.cuda  # its functions have no annotations

@@ -109,7 +109,7 @@ class Run:
 
         Args:
             outer: The outer runs, innermost first. If the last one has an observer, launches run
-                with its options. Only `dot`, `unsafe` and `programs` are those of this run, if it
+                with its options. Only `dot`, `unsafe` and `programs` are taken from this run, if it
                 sets them.
         """
         previous = self._shared_with
@@ -240,7 +240,7 @@ def active_runs() -> Sequence[Run]:
 
 
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
-    """Return those of some runs that have not ended, without duplicates and innermost first.
+    """Return the given runs that have not ended yet, without duplicates and innermost first.
 
     A context that was copied may contain runs that have ended since then.
     """

@@ -190,7 +190,8 @@ class KernelLaunch:
     values: Sequence[Any]
     owner: OwningRun | None
     unflattened: Sequence[Any] = ()
-    # Few launches need the following, so they are not parameters, which each launch would assign.
+    # The following are not constructor parameters, because few launches need them, and assigning
+    # them would cost time in each launch.
     site: CallSite = field(default=_SITE, init=False)
     passed: Sequence[Any] | None = field(default=None, init=False)
     on_gpu: bool = field(default=False, init=False)

@@ -65,7 +65,7 @@ class Kernel:
     Attributes:
         cost: Seconds per program on one thread, a moving average; None before the first launch.
         ran_alone: True if any launch has used a single thread. Otherwise, the measured cost may
-            mostly be that of waking threads.
+            mostly be the cost of waking threads.
         last_words: Address of the kernel's name for crash reports, see `crash_note.phrase`.
         endless: True if programs may run forever; they check the abort flag in their loops.
         may_last: True if programs have loops that check the abort flag, or wait for each other.

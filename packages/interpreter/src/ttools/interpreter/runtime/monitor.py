@@ -411,7 +411,7 @@ class Monitor:
 
 #: Protects the witnesses, which several threads of a launch may report at the same time.
 _witness_lock = threading.Lock()
-#: The log of launches that are not logged.
+#: The empty log of launches that do not log accesses.
 _NO_LOG = PackedLog()
 #: Logs of deleted monitors, kept because their pages are already mapped.
 _spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)

@@ -107,7 +107,7 @@ class SignalPipe:
         libc().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Set whether functions must run before SIGTERM ends this process, and watch it if so."""
+        """Set whether functions must run before SIGTERM ends this process; if so, watch SIGTERM."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)

@@ -31,8 +31,8 @@ class Plan:
             are the same for all elements. Maps the block argument to the tensors that are added in
             one iteration.
         shares: Values that are stored in the slot of another value. A yielded value may share the
-            slot of the carried value or of the result of an `scf.if`, and the result of a loop that
-            of the carried value.
+            slot of the carried value or of the result of an `scf.if`, and the result of a loop may
+            share the slot of the carried value.
         lane_swaps: Operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
         skipped: Operations for which no code is emitted at their place: reductions that are only

@@ -130,7 +130,7 @@ def traversal(
         shape: The shape of the tile.
         max_width: The largest number of lanes of a chunk.
         order: The axes from slowest to fastest; row-major if None.
-        least: The extent from which on the fastest axis is long enough.
+        least: The smallest extent at which the fastest axis is long enough.
     """
     order = order if order is not None else tuple(range(len(shape)))
     left = max_width

@@ -1,10 +1,10 @@
 """Memory requests of warps: the sectors that they move, and the smallest sufficient number.
 
-A request is one instruction of a warp: it accesses some elements of each thread at once, and memory
-moves whole sectors of 32 bytes. The addresses of elements are known from a launch on the host, the
-assignment of elements to threads from the layout of the tile. Example: 32 threads that read one
-float32 each request 128 bytes; adjacent addresses are in 4 sectors, addresses with a stride of
-4,096 bytes in 32.
+A request is one memory instruction of a warp. It accesses some elements of each thread at once, and
+memory moves whole sectors of 32 bytes. The addresses of elements are known from a launch on the
+host, and the assignment of elements to threads from the layout of the tile. Example: 32 threads
+that read one float32 each request 128 bytes; adjacent addresses are in 4 sectors, addresses with a
+stride of 4,096 bytes in 32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AccessQuality:
     """The efficiency of an access on the GPU for which its kernel was compiled.
 
     Attributes:
-        layout: Layout of its tile, as in TTGIR.
+        layout: Layout of the accessed tile, as in TTGIR.
         bits: Bits that a thread accesses at once.
         possible_bits: Bits that a thread could access at once if the compiler knew which elements
             are adjacent in memory; `bits` if nothing is lost.
@@ -45,9 +45,10 @@ class AccessQuality:
         next_thread: Distance between the elements of neighbouring threads, by axis.
         requests: Requests of warps with at least one active lane, in the sampled tiles.
         sectors: Sectors of 32 bytes that these requests move.
-        ideal: The least number of sectors that could hold the different bytes of these requests.
+        ideal: The smallest number of sectors that could hold the different bytes of these requests.
         tile_sectors: Sectors that whole tiles touch; they cross the L1 cache.
-        tile_ideal: The least number of sectors that could hold the different bytes of whole tiles.
+        tile_ideal: The smallest number of sectors that could hold the different bytes of whole
+            tiles.
         active: Share of the lanes of these requests that are active.
         nested: True if the compiler left the access inside a loop or a branch.
     """
@@ -136,7 +137,7 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
     atomic = trace.kind == "atomic"  # atomics access one element at a time
     group = (1,) * len(trace.shape) if atomic else widest_group(trace, holder.registers)
     adjacent, regular = _steps(trace)
-    # Where addresses depend on loaded data, adjacent ones are a coincidence.
+    # Where addresses depend on loaded data, elements are adjacent only by coincidence.
     if trace.follows_data and len(trace.shape) == 1:
         group, adjacent, regular = (1,), None, False
     first, second = holder.at(0, 0, 0), holder.at(0, min(1, holder.lanes - 1), 0)
@@ -174,7 +175,7 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
 
 
 def _fewest(rows: NDArray[np.int64], size: int) -> int:
-    """Return the least number of sectors for the different elements of each row, in total."""
+    """Return the smallest number of sectors for the different elements of each row, in total."""
     return int((-(-(distinct(rows, rows >= 0) * size) // SECTOR)).sum())
 
 

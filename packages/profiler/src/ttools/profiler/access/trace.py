@@ -32,8 +32,8 @@ class TileReuse:
     """Repeated accesses of programs to the same tiles, on average over the sampled programs.
 
     Attributes:
-        again: Number of accesses to a tile by a program.
-        in_a_row: Number of accesses without another tile in between.
+        again: Number of times that a program accesses each of its tiles.
+        in_a_row: Number of consecutive accesses to one tile, without another tile in between.
         bytes: Total size of the different tiles of a program.
     """
 
@@ -88,8 +88,8 @@ class Traffic:
         unique_loaded: Bytes that are loaded at least once.
         unique_stored: Bytes that are stored or atomically updated at least once.
         accesses: Accesses to tiles, in the order of the program.
-        updates: The average number of updates per updated element by one atomic operation, the
-            largest of several, by MLIR's name of the element type.
+        updates: Average number of updates per updated element, by MLIR's name of the element type;
+            the largest average if several atomic operations have the type.
     """
 
     unique_loaded: int
@@ -322,7 +322,7 @@ def _join_strips(
     last: NDArray[np.int64],
     total: int,
 ) -> None:
-    """Assign runs that step back but fill gaps of the previous tile to that tile."""
+    """Assign a run that begins before the previous one's end, but fills a gap, to the same tile."""
     begins = np.flatnonzero((later > 0) | ~same)
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):

@@ -32,8 +32,8 @@ def cost(op: Operation) -> Counter[str]:
     """Return the operations of one execution by unit.
 
     Units are `fp32`, `dot fp16` and the like, `function`, `divide`, `compare`, and `library` for
-    calls of libdevice. A product that is split into several products of narrower numbers is `dot
-    tf32x3`, counted once; one that accumulates in fp16 is `dot fp16 (fp16 sums)`.
+    calls of libdevice. A product that is split into several products of narrower numbers is, for
+    example, `dot tf32x3`, counted once; one that accumulates in fp16 is `dot fp16 (fp16 sums)`.
     """
     if op.has(COMBINES):
         return _combined(op)

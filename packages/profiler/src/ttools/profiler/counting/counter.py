@@ -34,7 +34,8 @@ class _Kernel:
     """A kernel with the counts of its launches.
 
     Attributes:
-        decides: Parameters and memory that decide the work of a launch; None if they are unknown.
+        decides: Parameters and memory that determine the work of a launch; None if they are
+            unknown.
         counts: Work of launches by their kind.
     """
 
@@ -136,7 +137,7 @@ _Rewrite = tuple[str, Callable[[Module], object]]
 
 
 def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
-    """Return the rewrite to a kernel that only counts and reads.
+    """Return the rewrite that reduces a kernel to counting and reading.
 
     Args:
         plan: The counters of the kernel.

@@ -79,8 +79,8 @@ class WorkCounts:
         estimated: True if these are the counts of another launch, or of memory at another time.
         notes: Sentences that describe uncounted work.
         accesses: Accesses to tiles, with the addresses of some of them.
-        updates: The average number of updates per updated element by one atomic operation, by
-            MLIR's name of the element type.
+        updates: Average number of updates per updated element, by MLIR's name of the element type;
+            the largest average if several atomic operations have the type.
     """
 
     programs: int

@@ -31,7 +31,7 @@ class _Factor:
 def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
     """Return conditions and a factor from which the number of true lanes of a mask follows.
 
-    It is the product of the numbers of true lanes of the conditions, times the factor.
+    The number is the product of the numbers of true lanes of the conditions, times the factor.
 
     Args:
         b: Builder that creates conjunctions of conditions that vary along the same axis.

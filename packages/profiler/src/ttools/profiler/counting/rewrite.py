@@ -195,7 +195,7 @@ class _Counting:
 
 
 def is_mask(value: Value) -> bool:
-    """Return whether an operand is a mask; without one, another operand can be at its place."""
+    """Return whether an operand is a mask; without a mask, another operand can be in its place."""
     return element_type(value.type) == BOOLEAN
 
 
@@ -208,7 +208,7 @@ def _item(pointer: Value) -> int:
 
 
 def _classify_reads(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:
-    """Set whether the rewritten kernel reads memory, and memory that the launch would write."""
+    """Set whether the rewritten kernel reads memory, and whether the launch may write it."""
     written = {a.parameter for a in plan.accesses if a.kind != "load"}
     for op in kernel.walk():
         if kind_of(op) is None:

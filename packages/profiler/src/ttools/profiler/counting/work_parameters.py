@@ -1,7 +1,7 @@
 """Determines the parameters, and the memory, on which the work of a launch depends.
 
 The kernel is reduced to its loops, branches, masks and addresses. The parameters and loads that
-remain decide the work: two launches with equal values of these do the same work. Example: the
+remain determine the work: two launches with equal values of these do the same work. Example: the
 learning rate of an optimiser does not remain, the number of elements in a mask does.
 """
 
@@ -26,15 +26,15 @@ _MAKERS = ("tt.make_tensor_", "tt.experimental_")
 
 @dataclass(frozen=True, kw_only=True)
 class Decisive:
-    """The inputs that decide the work of a launch, besides its grid.
+    """The inputs that determine the work of a launch, besides its grid.
 
     Attributes:
         numbers: Indices of the scalar parameters that affect the work.
         memory: True if the contents of memory affect the work or the addresses.
         alike: Indices of pointers whose overlap affects the number of different bytes, because
             several of them are read, or several written.
-        read: Indices of pointers through which the deciding memory is read; None if they are
-            unknown, for example because the kernel loads a pointer.
+        read: Indices of pointers through which the memory that determines the work is read; None if
+            they are unknown, for example because the kernel loads a pointer.
     """
 
     numbers: tuple[int, ...]
@@ -45,7 +45,7 @@ class Decisive:
 
 @lru_cache(maxsize=256)
 def decisive_of(ttir: str) -> Decisive | None:
-    """Return the inputs that decide the work of a launch; None if the text cannot be parsed."""
+    """Return the inputs that determine the work of a launch; None if the text cannot be parsed."""
     try:
         return decisive(parse_module(ttir))
     except TtoolsError:
@@ -53,7 +53,7 @@ def decisive_of(ttir: str) -> Decisive | None:
 
 
 def decisive(module: Module) -> Decisive | None:
-    """Rewrite a module in place, and return the inputs that decide its work.
+    """Rewrite a module in place, and return the inputs that determine its work.
 
     Returns:
         None if the kernel has recursive calls, or accesses memory by block pointers or descriptors.

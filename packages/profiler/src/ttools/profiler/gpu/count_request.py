@@ -29,7 +29,7 @@ class CountRequest:
     Attributes:
         spec: The launch; storages of tensors are identified by their addresses on the GPU.
         ttir: TTIR of the kernel after Triton's passes.
-        contents: Contents of the memory that decides the work, by the addresses of storages.
+        contents: Contents of the memory that determines the work, by the addresses of storages.
     """
 
     spec: LaunchSpec

@@ -305,7 +305,7 @@ class GpuCounting:
         return launch
 
     def _sampled(self, alike: EqualCalls, words: Words) -> EqualCalls:
-        """Return the record of a launch, with copies of the memory that decides its work."""
+        """Return the record of a launch, with copies of the memory that determines its work."""
         if alike.sample is None or not self._active:
             return alike
         if self._made.capturing:

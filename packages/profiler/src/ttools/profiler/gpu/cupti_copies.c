@@ -1,8 +1,9 @@
-/* A `libcupti.so` that records copies and fills of memory beside Proton, which records kernels only.
+/* A `libcupti.so` that records copies and fills of memory, because Proton records kernels only.
  *
- * CUPTI has one subscriber and one pair of buffer callbacks per process, so what Proton's buffers
- * hold can only be read on its way to Proton. This library depends on the real one: `dlsym` on its
- * handle finds the functions below here, and all others there. REAL_CUPTI is the real one's path.
+ * CUPTI has one subscriber and one pair of buffer callbacks per process, so the contents of
+ * Proton's buffers can only be read before Proton receives them. This library depends on the real
+ * one: `dlsym` on its handle finds the functions below in this library, and all others in the real
+ * one. REAL_CUPTI is the path of the real library.
  *
  * The structures are the beginnings of CUPTI's records, which are equal in CUPTI 12 and 13. */
 
@@ -130,7 +131,7 @@ int cuptiFinalize(void) {
     return original ? original() : ERROR_UNKNOWN;
 }
 
-/* Begins or ends recording; what was recorded before is forgotten when it begins. */
+/* Begins or ends recording; earlier records are discarded at the beginning. */
 void ttools_record_copies(int on) {
     pthread_mutex_lock(&lock);
     if (on) {
@@ -145,7 +146,7 @@ void ttools_record_copies(int on) {
         set_kinds(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
 }
 
-/* Whether Proton gets its buffers from here. */
+/* Returns 1 if Proton gets its buffers from this library. */
 int ttools_is_registered(void) { return is_registered; }
 
 /* Copies up to `most` records and returns how many there are. */
@@ -158,8 +159,8 @@ size_t ttools_recorded(struct record *into, size_t most) {
     return all;
 }
 
-/* The earliest start of a kernel; UINT64_MAX if none was seen. */
+/* Returns the earliest start of a kernel; UINT64_MAX if there was no kernel. */
 uint64_t ttools_first_kernel(void) { return first_kernel; }
 
-/* How many records found no memory. */
+/* Returns the number of records for which there was no memory. */
 uint64_t ttools_dropped(void) { return dropped; }

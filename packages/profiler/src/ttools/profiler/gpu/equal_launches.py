@@ -1,9 +1,9 @@
 """Groups launches with equal work, and samples launches whose work depends on memory.
 
-All launches of a kernel with the same grid and the same deciding scalars share one `EqualCalls`. If
-the work also depends on memory, this object is only their kind: each sampled launch has its own
-`EqualCalls` with copies of the memory, and the work of the others is estimated from the nearest
-sampled launch.
+All launches of a kernel with the same grid and the same scalar arguments that determine the work
+share one `EqualCalls`. If the work also depends on memory, this object is only their kind: each
+sampled launch has its own `EqualCalls` with copies of the memory, and the work of the others is
+estimated from the nearest sampled launch.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class EqualCalls:
         asked: Future answer of another process to this request.
         first: The first launch with its work, if it is known.
         later: The other launches with their work, if it is known.
-        deciding: Tensors whose contents decide the work; None if contents do not decide, or are not
+        deciding: Tensors whose contents determine the work; None if the contents do not, or are not
             copied.
-        sample: Sampled launches of this kind; None if contents do not decide the work.
+        sample: Sampled launches of this kind; None if contents do not determine the work.
         kind: The kind of a sampled launch; the object itself for others.
-        contents: Copies of the deciding memory of a sampled launch.
+        contents: Copies of the memory that determines the work of a sampled launch.
         replayed: True if the copies were made before the replay of a graph that holds the launch;
             kernels of the graph may have changed the memory since.
     """
@@ -234,7 +234,7 @@ def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
 
 
 def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
-    """Return the work of each launch; if memory decides it, that of the nearest counted launch.
+    """Return the work of each launch; if memory determines it, use the nearest counted launch.
 
     Args:
         made: All launches in the order of the program.

@@ -92,7 +92,7 @@ class HostCounter:
         """Return the work of a launch, or None with a note if it cannot be counted.
 
         Args:
-            launch: The launch with the contents of the memory that decides its work.
+            launch: The launch with the contents of the memory that determines its work.
             asked: Result of `ask` for the launch; None if no other process was asked.
         """
         answer: Answer | None = None

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-#: The default of words that may be left out.
+#: The default of words that a call may omit.
 _MISSING = object()
 #: File name of generated functions; Python stacks in reports leave them out.
 _FILE = "<launch>"
@@ -99,7 +99,7 @@ def word(index: int) -> str:
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """Return the source of a key that contains scalars, and which pointers are equal.
+    """Return the source of a key that consists of scalars and of which pointers are equal.
 
     Args:
         numbers: Indices of the positional arguments that are scalars.

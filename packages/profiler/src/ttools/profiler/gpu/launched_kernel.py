@@ -1,4 +1,4 @@
-"""Compiled kernels, and the parts of a launch that decide its work.
+"""Compiled kernels, and the parts of a launch that determine its work.
 
 Triton calls the launcher of a compiled kernel with the grid, stream, function, metadata, hooks and
 arguments. These positional values are called the words of a launch.
@@ -42,7 +42,8 @@ class GpuKernel:
         function: The `JITFunction` from which it was compiled.
         name: Name of the function.
         source: File and first line of the function.
-        decides: Parameters and memory that decide the work of a launch; None if they are unknown.
+        decides: Parameters and memory that determine the work of a launch; None if they are
+            unknown.
         words: Number of words of a launch.
     """
 
@@ -63,11 +64,11 @@ class GpuKernel:
 
     @property
     def needs_memory(self) -> bool:
-        """Return whether memory decides the work of launches, or may do so."""
+        """Return whether memory determines the work of launches, or may do so."""
         return self.decides is None or self.decides.memory
 
     def deciding(self, words: Words) -> list[Any] | None:
-        """Return the tensors whose contents decide the work; None if they are unknown."""
+        """Return the tensors whose contents determine the work; None if they are unknown."""
         if self.decides is None or self.decides.read is None:
             return None
         return [words[self._places[n]] for n in self.decides.read]
@@ -77,7 +78,7 @@ class GpuKernel:
 
         Args:
             counts: If True, launches have equal keys if their work is equal, apart from work that
-                depends on memory; if False, all launches with the same grid have.
+                depends on memory; if False, all launches with the same grid have equal keys.
         """
         optional = sum(kind == "constexpr" for kind in self._signature.values())
         if counts and self.decides is None:

@@ -1,4 +1,4 @@
-"""Copies of the memory that decides the work of launches, for a sample of the launches.
+"""Copies of the memory that determines the work of launches, for a sample of the launches.
 
 Example: the work of an attention kernel in a decode loop depends on a length that it loads.
 Launches with equal arguments then differ, and a launch can only be counted with the contents of its

@@ -67,7 +67,7 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
-        # Proton's traces contain the stack of each launch, its trees do not.
+        # Proton's traces contain the stack of each launch, but its trees do not.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()
@@ -121,7 +121,7 @@ class GpuSession:
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the host seconds of each call without the kernel, by kernel and configuration."""
+        """Return the host's overhead of each call in seconds, by kernel and configuration."""
         keys = {
             made.compiled: (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)

@@ -34,7 +34,7 @@ class Executed:
 
     Attributes:
         units: Number of instructions by unit, see `units.unit_of`.
-        shared: Number of wavefronts, the passes that accesses to shared memory take.
+        shared: Number of wavefronts: an access to shared memory takes one or more of these passes.
         conflicts: Number of additional wavefronts due to lanes that request different words of one
             bank, by the source line of the access; the key None stands for unknown lines.
     """

@@ -47,7 +47,7 @@ def condition_of(device: Device) -> str:
 
 
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the assumptions of bounds on a device, their gaps, and unconfirmed figures."""
+    """Describe the assumptions behind the bounds on a device, and why some bounds are doubtful."""
     return "; ".join([condition_of(device), *doubts_of(device, rows)])
 
 
@@ -76,12 +76,12 @@ def doubts_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> Iterator[str
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """The least time of a launch on a device.
+    """The minimum time of a launch on a device.
 
     Attributes:
-        seconds: Least time of the launch.
+        seconds: Minimum time of the launch.
         limited_by: The resource that takes longest: `memory`, `ATOMICS`, or a unit such as `fp32`.
-        parts: Least seconds of each resource.
+        parts: Minimum seconds of each resource.
     """
 
     seconds: float
@@ -106,7 +106,7 @@ def bound(counts: WorkCounts, device: Device) -> Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """The least seconds of computation and of memory.
+    """The minimum seconds of computation and of memory.
 
     Attributes:
         compute: Seconds of the busiest unit.
@@ -120,7 +120,7 @@ class Peaks:
 
 
 def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
-    """Return the least seconds of a launch for computation and for memory."""
+    """Return the minimum seconds of a launch for computation and for memory."""
     parts = dict(bound(counts, device).parts)
     memory = parts.pop("memory")
     unit = max(parts, key=lambda name: parts[name], default="")

@@ -54,7 +54,7 @@ def trip_counts(code: MachineCode, counts: WorkCounts, warps: int) -> list[float
 
 
 def _copies(code: MachineCode, number: int, lines: Mapping[Line, LineCounts], warps: int) -> int:
-    """Return the least number of copies of the source's loop body in a loop of machine code."""
+    """Return the smallest number of copies of the source's loop body in a loop of machine code."""
     flops: Counter[Line] = Counter()
     loaded: Counter[Line] = Counter()
     for _, instruction in code.body(number):

@@ -84,7 +84,7 @@ def _body(code: MachineCode, number: int | None) -> dict[str, float]:
         warp.run(steps)
         return dict(warp.now.waited())
     # From the second iteration on, loads of the previous one are in flight. Only asynchronous
-    # copies (cp.async) are issued more iterations ahead.
+    # copies (cp.async) are issued more than one iteration ahead.
     warp.run(steps)
     copies = any(instruction.name == "LDGDEPBAR" for instruction in steps)
     if copies:

@@ -92,9 +92,9 @@ class Work:
         barriers: Barriers on this chain.
         groups: Matrix instructions on this chain.
         memory: Seconds to move the touched bytes once, in whole sectors.
-        held: Size of the last level of cache, as a multiple of these bytes.
-        cache: Seconds at the memory's rate for the bytes beyond the L1 caches, including spilled
-            registers that these cannot hold.
+        held: Size of the last level of cache, as a multiple of the touched bytes.
+        cache: Seconds, at the memory's rate, for the bytes that pass the L1 caches, including
+            spilled registers that these cannot hold.
         matrix: Seconds of the matrix units.
         changed: Sectors that atomics update in the busiest slice of the last level of cache.
         contended: Average number of atomic updates of an address.
@@ -178,7 +178,8 @@ def _updated(counts: WorkCounts) -> int:
     """Return the number of different bytes that atomics update.
 
     These are the different bytes that the launch writes, minus the bytes that plain stores request.
-    If the difference is not positive, because stores write some places twice, return the former.
+    If the difference is not positive, because stores write some places twice, return the number of
+    different bytes that the launch writes.
     """
     difference = counts.unique_stored - counts.total.stored
     return difference if difference > 0 else counts.unique_stored

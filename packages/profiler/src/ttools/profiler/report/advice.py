@@ -175,7 +175,7 @@ def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
 
 
 def _coalescing(access: AccessQuality) -> str:
-    """Return advice that gives the threads of a warp adjacent addresses."""
+    """Return advice on how to give adjacent addresses to the threads of a warp."""
     if access.trace.kind == "atomic" and not access.regular:
         return (
             "update scattered elements less often: add up the values for each element within a "

@@ -77,7 +77,7 @@ class Progress:
         stage: `counting` after a run on a GPU, then `analysing` kernels and their launch
             signatures.
         done: Number of kinds of launches counted, or of specialisations and signatures analysed.
-        total: Total of the same, as far as it is known.
+        total: Total number of these, as far as it is known.
     """
 
     stage: Literal["counting", "analysing"]
@@ -93,7 +93,7 @@ OnProgress = Callable[[Progress], None]
 class ProfileAnalysis(Result):
     """Figures of a profiled run, made by `Profile.analyse`.
 
-    A profile always passes, since it decides nothing.
+    A profile always passes, because it contains measurements only.
 
     The columns of the frames are described in `ttools.profiler.metrics`.
 
@@ -138,7 +138,7 @@ class ProfileAnalysis(Result):
 
     @property
     def failures(self) -> tuple[()]:
-        """Return nothing, since a profile decides nothing."""
+        """Return an empty list, because a profile contains measurements and cannot fail."""
         return ()
 
     @property

@@ -24,9 +24,9 @@ def costs_of(
 ) -> RunCosts | None:
     """Return bytes, operations and sectors of the largest launch, and the time of all launches.
 
-    The largest launch is the one that requests most bytes. The time is the projected time on the
-    target. Counts that depend on memory are used for the time only, because comparisons of the time
-    have a tolerance.
+    The largest launch is the one that requests the most bytes. The time is the projected time on
+    the target. Counts that depend on memory are used for the time only, because comparisons of the
+    time have a tolerance.
 
     Args:
         inspection: The kernel, compiled for the target.

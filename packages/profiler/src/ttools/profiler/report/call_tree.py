@@ -42,7 +42,7 @@ class Node:
     children: dict[str, Node] = field(default_factory=dict)
 
     def child(self, name: str) -> Node:
-        """Return the child with a name; create it if there is none."""
+        """Return the child of the given name; create it if there is none."""
         child = self.children.get(name)
         if child is None:
             child = self.children[name] = Node(name)

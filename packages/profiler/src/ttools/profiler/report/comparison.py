@@ -35,7 +35,7 @@ class Change:
     """The comparison of a kernel on two sides.
 
     Attributes:
-        scope: Scopes around its launches, from the outermost; empty also without scopes.
+        scope: Scopes around its launches, from the outermost; empty if there are none.
         config: Configuration of the autotuner, as text; empty without one.
         base_s: Median seconds of a launch on the first side; None if it was not launched there.
         new_s: Median seconds of a launch on the second side; None if it was not launched there.

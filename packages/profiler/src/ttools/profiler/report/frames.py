@@ -54,7 +54,7 @@ def kernel_frame(
         device: The device whose roofline bounds launches.
         on_device: True if the samples were timed on this device.
         compiled: Compiled kernels; if None, the columns of compiled kernels are left out.
-        overheads: Host seconds of each call without the kernel, by kernel and configuration.
+        overheads: The host's overhead of each call in seconds, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:

@@ -86,7 +86,7 @@ class Profile(ContextDecorator, Result):
 
     @property
     def failures(self) -> tuple[()]:
-        """Return nothing, since a profile decides nothing."""
+        """Return an empty list, because a profile contains measurements and cannot fail."""
         return ()
 
     def to(self, form: str) -> str:

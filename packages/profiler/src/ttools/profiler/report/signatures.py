@@ -124,7 +124,7 @@ def signatures_of(
 
 
 def most_requesting(signatures: Sequence[SignatureStats]) -> list[SignatureStats]:
-    """Return the `MOST` signatures of a kernel that request most bytes in total, in order."""
+    """Return the `MOST` signatures of a kernel that request the most bytes in total, in order."""
     most = sorted(signatures, key=lambda signature: -signature.requested * signature.launches)[
         :MOST
     ]

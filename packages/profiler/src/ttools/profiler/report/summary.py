@@ -27,7 +27,7 @@ def page_summary(
     advice: Sequence[Advice],
     target: str,
 ) -> PageSummary:
-    """Return what the page of a profile says first.
+    """Return the summary at the beginning of a profile's page.
 
     Args:
         profiled: Profile that the page shows.
@@ -115,7 +115,7 @@ def _place(row: Mapping[str, Any]) -> str:
 
 
 def _advice_point(advice: Advice) -> Point:
-    """Return advice as a reason, with the evidence for the first line in full."""
+    """Return advice as an entry of the summary, with the first line of source in full."""
     name = f"{advice.kernel} [{advice.config}]" if advice.config else advice.kernel
     (first, lines), *others = advice.evidence.items()
     evidence = [*excerpt(lines[0]).splitlines()] if lines else []

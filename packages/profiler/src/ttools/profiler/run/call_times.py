@@ -47,7 +47,7 @@ class CallTimes:
 
         Args:
             function: The function from which the kernel was compiled.
-        kernel: The compiled kernel.
+            kernel: The compiled kernel that is launched.
         """
         if self._quick is not None:
             self._quick.begin(function, kernel)

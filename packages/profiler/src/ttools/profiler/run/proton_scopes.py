@@ -67,7 +67,8 @@ class ScopeRecorder:
         def change(scope: Any) -> None:
             before = self.current
             original(scope)
-            # The method of a timed scope may call that of a plain scope, which has recorded it.
+            # The method of a timed scope may call the method of a plain scope, which has recorded
+            # the scope.
             if self.current is not before:
                 return
             if name == "_enter_scope":

@@ -132,7 +132,7 @@ class Session(Protocol):
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the host seconds of each call without the kernel, by kernel and configuration."""
+        """Return the host's overhead of each call in seconds, by kernel and configuration."""
 
     def readings_of(self, source: KernelSource, target: Target) -> Readings | None:
         """Wait for the facts that another process derives from a kernel, and return them.
@@ -262,7 +262,7 @@ class CpuSession:
         return launched | self._recorded()
 
     def _recorded(self) -> dict[Any, KernelSource]:
-        """Return the kernels of records; notes say what records do not contain."""
+        """Return the kernels that come from records, and note what their records lack."""
         recorded: dict[Any, KernelSource] = {}
         for kernel in dict.fromkeys(sample.variant for sample in self.samples):
             if isinstance(kernel, RecordedKernel):

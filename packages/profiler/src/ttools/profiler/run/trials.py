@@ -49,7 +49,7 @@ class Trials:
                 self.launches += sample.launches
 
     def __str__(self) -> str:
-        """Return the sentence of a report; empty if nothing was left out."""
+        """Return a sentence for reports; empty if nothing was left out."""
         if not self.launches:
             return ""
         sentence = (

@@ -1,1 +1,1 @@
-"""Implementations beside each other over shapes: times, speed-ups and how far results differ."""
+"""Comparison of implementations over shapes: times, speed-ups and differences of results."""

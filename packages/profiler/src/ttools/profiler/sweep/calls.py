@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 from ttools.core.errors import UsageError
 
 Pass = Literal["forward", "backward", "both"]
-#: The least duration of a sample in seconds; as many calls as needed are timed together.
+#: Minimum duration of a sample in seconds; as many calls as needed are timed together.
 _SAMPLE_S = 1e-3
-#: The least number of samples, even if a single one takes longer than the requested time.
+#: Minimum number of samples, even if a single one takes longer than the requested time.
 _FEWEST = 3
 #: The median, and the bounds between which three in five samples lie, as in Triton's autotuner.
 QUANTILES = (0.5, 0.2, 0.8)
@@ -32,7 +32,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with copied tensors, so that a call cannot change those of other calls."""
+    """Return arguments with copied tensors, so that no call changes tensors of other calls."""
     return _with_tensors(arguments, torch.Tensor.clone)
 
 
@@ -79,7 +79,7 @@ def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
 
 
 def greatest_error(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
-    """Return the greatest difference of an element, relative to the baseline's greatest magnitude.
+    """Return the largest difference of an element, relative to the baseline's largest magnitude.
 
     The error is infinite if only one of two elements is NaN or infinite, or if all elements of the
     baseline are zero and some element of the result is not.
@@ -122,8 +122,8 @@ class Task:
             whose autograd graph all later backward passes use.
 
     Attributes:
-        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass these are
-            the arguments, the gradients of results, and those of arguments.
+        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass, these
+            are the arguments and the gradients of results and of arguments.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Duration:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Duration:
-        """Return the time that samples in seconds give."""
+        """Summarise samples in seconds."""
         median, low, high = (float(end) for end in np.quantile(samples, QUANTILES))
         return cls(median=median, low=low, high=high, samples=tuple(samples))
 

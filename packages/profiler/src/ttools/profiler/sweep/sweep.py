@@ -47,8 +47,8 @@ class Measurement:
             is unknown.
         speedup_within: Interval of the speed-up by the rule of `ttools profile compare`; None for
             the baseline, or if there are too few samples.
-        error: The greatest difference of an element from the baseline's result, divided by the
-            greatest finite magnitude in the baseline's result.
+        error: The largest difference of an element from the baseline's result, divided by the
+            largest finite magnitude in the baseline's result.
         bytes: Bytes of the tensors passed and returned, see `Task`.
         flops: Operations of the matrix products, convolutions and attentions in the baseline's
             torch calls.

@@ -34,8 +34,8 @@ class Frame:
 
     Attributes:
         name: Name of the scope, function or kernel.
-        own: Metrics of the node itself, without those of nodes below; times are in seconds.
-        local: Names of metrics that do not include those of nodes below.
+        own: Metrics of the node itself, excluding nodes below; times are in seconds.
+        local: Names of metrics that exclude nodes below.
         device: Kind and number of the device, such as `CUDA`, `0`; empty for scopes.
     """
 
@@ -53,7 +53,7 @@ class Frame:
             yield from child.walk(here)
 
     def total(self, metric: str) -> Number | None:
-        """Return the sum of a metric over this node and all below; None if none has it."""
+        """Return the sum of a metric over this node and all below; None if no node has it."""
         value = self.own.get(metric)
         if metric in self.local:
             return value

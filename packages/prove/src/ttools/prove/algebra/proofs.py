@@ -1,9 +1,10 @@
 """Proofs that an expression is at least 0 if other expressions are, for all sizes in a box.
 
-A proof eliminates symbols by their bounds, and divides the box of sizes into smaller boxes. Every
-rule is an implication between integers; docs/design/all_sizes.md explains why each is sound. For
-example, `n - 1 - i >= 0` follows from `i <= 127` on the box `n >= 128`: replacing `i` by its bound
-leaves `n - 128 >= 0`, which holds on the box.
+A box contains an interval for each size, such as `128 <= n <= 4096`. A proof eliminates symbols by
+their bounds, and divides the box into smaller boxes. Every rule is an implication between integers;
+docs/design/all_sizes.md explains why each is sound. For example, `n - 1 - i >= 0` follows from
+`i <= 127` on the box `n >= 128`: replacing `i` by its bound leaves `n - 128 >= 0`, which holds on
+the box.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ttools.ir.expr import (
 
 _STEPS = 400
 #: Maximum numbers of consecutive eliminations in the first and in the last attempt. Short proofs
-#: are tried first, because long dead ends could use up all steps.
+#: are tried first, because long attempts that fail could use up all steps.
 _DEPTHS = (3, 10)
 _HALVINGS = 40
 
@@ -37,9 +38,10 @@ STRETCH = 4.0
 
 
 class Limit:
-    """A limit of the CPU time of the current thread, and of the elapsed time.
+    """A limit on the CPU time of the current thread, and of the elapsed time.
 
-    CPU time is limited, so that the load of the machine has little influence on what is proved.
+    CPU time is limited instead of elapsed time alone, so that the load of the machine has little
+    influence on what is proved.
 
     Args:
         seconds: CPU time in seconds; unlimited by default.
@@ -110,7 +112,7 @@ class Space(Ranges):
                 self.elements[other] = replace(element, position=position)
 
     def facts_of(self, symbol: Symbol) -> list[Expr]:
-        """Return expressions that are at least 0 for all values of a symbol, with those for bounds.
+        """Return expressions that are at least 0 for all values of a symbol, including its bounds.
 
         For example, the bound `i <= 127` is the expression `127 - i`.
         """
@@ -183,7 +185,7 @@ class _Proof:
         self._tops: dict[Symbol, list[Expr]] = {}
 
     def again(self) -> _Proof:
-        """Prepare another attempt with the full number of steps, and return the object."""
+        """Reset the number of steps for another attempt, and return `self`."""
         self._steps = _STEPS
         self._failed: set[Expr] = set()
         return self
@@ -229,9 +231,11 @@ class _Proof:
         return False
 
     def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
-        """Return bounds of a symbol over sizes: at most one expression, then the smallest number.
+        """Return bounds of a symbol that depend on no other symbols than sizes.
 
-        With sign -1 they are upper bounds of the symbol, with sign 1 of its negation.
+        The list contains at most one bound with sizes and then at most one constant, the tightest.
+        With sign -1, they are upper bounds: `symbol <= bound`. With sign 1, they are lower bounds:
+        `-symbol <= bound`.
         """
         ends = self._tops_of(symbol) if sign < 0 else []
         ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
@@ -277,7 +281,7 @@ class _Proof:
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
         """Return pairs `(size, beta)` for which `sign * size * symbol + beta >= 0` is a fact.
 
-        They are lower bounds of the symbol for sign 1, and upper bounds for sign -1.
+        The pairs give lower bounds of the symbol for sign 1, and upper bounds for sign -1.
         """
         bounds: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
@@ -295,7 +299,7 @@ class _Proof:
         return [(size, beta) for _, size, beta in dict.fromkeys(bounds)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
-        """Return upper bounds of a quotient, as expressions over sizes, from those of the dividend.
+        """Return upper bounds of a quotient over sizes, derived from bounds of the dividend.
 
         `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Because `top` is rounded
         down, it is tighter than the fact multiplied by a divisor.
@@ -348,7 +352,7 @@ class _Proof:
 
 
 def _reduced(goal: Expr) -> Expr:
-    """Return `h + c // g` for `g * h + c`; both are at least 0 for the same integers."""
+    """Return `h + c // g` for `g * h + c`; each is at least 0 if and only if the other is."""
     divisor = math.gcd(*(c for m, c in goal.terms.items() if m))
     if divisor <= 1:
         return goal

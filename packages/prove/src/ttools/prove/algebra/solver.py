@@ -1,8 +1,8 @@
 """Proofs by Z3, which are attempted if those of `algebra.proofs` have failed.
 
-Z3 decides whether a goal can be false if given facts are true. Its integers never wrap, like those
-of expressions. A quotient is translated to a new integer with the constraints that define it. Facts
-without a translation are omitted, which can make a proof fail but never makes it wrong.
+Z3 decides whether a goal can be false while the given facts are true. Its integers never wrap, like
+those of expressions. A quotient is translated to a new integer with the constraints that define it.
+Facts without a translation are omitted, which can make a proof fail but never makes it wrong.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Solver:
         Args:
             space: The sizes and symbols.
             facts: Expressions that are at least 0.
-            differ: Pairs of expressions. If there are any, it is one more fact that the expressions
-                of at least one pair differ.
+            differ: Pairs of expressions. If there are any, the query also assumes that the two
+                expressions of at least one pair differ.
         """
         premises = tuple(dict.fromkeys(facts))
         key = space, premises, tuple(differ)

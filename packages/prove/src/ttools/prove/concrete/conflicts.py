@@ -1,4 +1,4 @@
-"""Conflicts between accesses: lanes or programs that access one element without an order."""
+"""Conflicts: accesses by several lanes or programs to the same element, in no defined order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ttools.prove.concrete.state import Bools, Event, Outcome, State
 
 #: Maximum number of recorded lanes; each takes about 60 bytes while the lanes are compared.
 _MOST_RECORDS = 4_000_000
-#: Maximum number of writers of one element that are compared, those of the first programs.
+#: Maximum number of writers of one element that are compared. Writers in later programs are
+#: ignored.
 _MOST_WRITERS = 256
-#: Maximum number of elements that are examined one by one, of those that several programs access.
+#: Maximum number of elements accessed by several programs that are examined one by one.
 _MOST_ELEMENTS = 4096
 
 
 class _Record(NamedTuple):
-    """The accesses of one operation in one iteration: one entry of each array for each lane.
+    """The accesses of one operation in one iteration; each array has one entry per lane.
 
     Attributes:
         base: Index of the kernel's argument that the address is derived from.
@@ -139,7 +140,7 @@ class AccessRecords:
                 self._conflicts(records, lanes, order)
 
     def _conflicts(self, records: list[_Record], lanes: _Lanes, order: Any) -> None:
-        """Report conflicts at elements that several programs access and one of them writes.
+        """Report conflicts at elements that several programs access, one of which writes.
 
         Args:
             records: The accesses to one storage.
@@ -181,7 +182,7 @@ def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
 
 
 def _shared(lanes: _Lanes) -> Any:
-    """Return a mask of the lanes whose element several programs access and one of them writes.
+    """Return a mask of the lanes whose element is shared by programs, one of which writes it.
 
     Elements that only atomic operations access are left out.
     """

@@ -49,8 +49,8 @@ class _Number:
     """An intermediate result in all lanes.
 
     Attributes:
-        limit: Bound of the magnitude, which follows from the types of the operands; None if `lanes`
-            contain the number only modulo 2**64.
+        limit: Upper bound of the absolute value, which follows from the types of the operands; None
+            if `lanes` contain the number only modulo 2**64.
     """
 
     lanes: Lanes
@@ -214,7 +214,7 @@ class LaneIntegers(Integers[_Number]):
         def compared(x: Any, y: Any) -> Any:
             if not predicate.startswith("u"):
                 return function(x, y)
-            # As an unsigned number, a negative number exceeds all others.
+            # A negative number that is read as unsigned exceeds all nonnegative numbers.
             return np.where((x < 0) == (y < 0), function(x, y), function(y, x))
 
         lanes = self._of_both(compared, a, b, 1).lanes

@@ -51,7 +51,7 @@ def integers(data: Any, unknown: Any = None) -> Lanes:
 
 
 def hashed(*parts: object) -> np.uint64:
-    """Return a hash of the representation of some objects, which is the same in every process."""
+    """Return a hash of the `repr` of some objects, which is the same in every process."""
     text = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     number: np.uint64 = np.uint64(int.from_bytes(text, "little"))
     return number
@@ -117,7 +117,7 @@ def merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
 
 
 def hidden(value: Lanes, where: Any) -> Lanes:
-    """Return a value that is unknown also in the lanes or programs of the mask `where`."""
+    """Return a copy of a value that is also unknown where the mask `where` is set."""
     return replace(value, unknown=either(value.unknown, where)) if where.any() else value
 
 

@@ -340,8 +340,8 @@ class ConcreteRun(ControlFlow):
         """Return the number of iterations for which a loop's condition still holds in each program.
 
         Returns:
-            None if the condition does not compare values that grow by equal steps, or if one of
-            them would leave the range of its type.
+            None if the condition compares values that do not grow by equal steps, or if one of them
+            would leave the range of its type.
         """
         compares = condition.operations[0]
         relation = str(compares.attributes.get("predicate"))

@@ -50,7 +50,7 @@ def _moved(run: State, operand: Value, lane_map: LaneMap, shape: tuple[int, ...]
 
 
 def _array(data: Any, lane_map: LaneMap, shape: tuple[int, ...]) -> Any:
-    """Return the moved lanes of an array whose first axis is that of programs.
+    """Return the moved lanes of an array whose first axis is the axis of programs.
 
     Axes of the result along which lanes are repeated have extent 1. For example, lanes of shape
     (4, 1) that are broadcast to (4, 16) remain an array of shape (4, 1) for each program.

@@ -81,7 +81,8 @@ class Memory:
 class SymbolicCall:
     """A call of a kernel in host code, with its grid and arguments as expressions over sizes.
 
-    It stands for the launches at all sizes, so it has no `LaunchSpec`, which describes one of them.
+    It represents the launches at all sizes, so it has no `LaunchSpec`, which describes a launch at
+    one size.
 
     Attributes:
         grid: Extents of the grid.

@@ -54,7 +54,7 @@ class Region:
         return inside and all(c.holds(point) for c in self.conditions)
 
     def points(self) -> Iterator[Point]:
-        """Iterate over some sizes of the region, small ones and the largest first."""
+        """Iterate over some sizes of the region: first small sizes and the largest ones."""
         axes = []
         for symbol, (low, high) in self.box.items():
             step, rest = self.steps.get(symbol, (1, 0))

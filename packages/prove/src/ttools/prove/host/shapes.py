@@ -27,7 +27,7 @@ def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
 
 
 def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
-    """Return the strides of a new tensor like a given one, as of `torch.empty_like`.
+    """Return the strides that `torch.empty_like` gives to a new tensor.
 
     torch keeps the order of the axes.
 

@@ -97,7 +97,7 @@ _current: list[Path] = []
 
 
 def current_path() -> Path:
-    """Return the path of the present run of host code."""
+    """Return the path that the current run of host code takes."""
     if not _current:
         raise NotModelledError("a size was used after the function it was passed to had returned")
     return _current[-1]

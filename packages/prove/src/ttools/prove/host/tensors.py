@@ -871,7 +871,7 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
 
 
 def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
-    """Replace `torch.where`, which ignores `__torch_function__` if a choice is a number."""
+    """Replace `torch.where`, which ignores `__torch_function__` if an operand is a number."""
     if len(choices) != 2 or others:
         raise NotModelledError("`torch.where` with these arguments")
     tensors = [c for c in choices if isinstance(c, torch.Tensor)]

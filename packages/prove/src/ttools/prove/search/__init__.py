@@ -1,1 +1,1 @@
-"""Search for the least sizes at which launches fail."""
+"""Search for the smallest sizes at which launches fail."""

@@ -1,8 +1,8 @@
-"""Search for the least sizes at which a launch fails.
+"""Search for the smallest sizes at which a launch fails.
 
-Proofs for a box of sizes exclude problems. Where a proof fails, the launch is evaluated at single
-sizes. A size is reported as failing only after an evaluation. It counts as correct only if it was
-proved, or if all of its programs were evaluated and no value was unknown.
+A proof for a box of sizes rules out a problem for all of them. Where a proof fails, the launch is
+evaluated at single sizes. A size is reported as failing only after an evaluation. It counts as
+correct only if it was proved, or if all of its programs were evaluated and no value was unknown.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class SearchState:
 
     Args:
         names: Names of the sizes.
-        first: Least value of each size, by name.
+        first: Smallest value of each size, by name.
         limit: Time limit of the analysis.
 
     Attributes:
-        defects: The defects, each at the least size found so far.
+        defects: The defects, each at the smallest size found so far.
     """
 
     def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], limit: Limit) -> None:
@@ -79,7 +79,7 @@ class SearchState:
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def settled(self, box: Box) -> frozenset[Key]:
-        """Return the keys of defects whose least size is known and not above the sizes of a box."""
+        """Return the keys of defects whose smallest size is known and is in a box or below."""
         lows = [low for low, _ in box.values()]
         if len(lows) > 1:
             return frozenset()
@@ -115,7 +115,7 @@ class SearchState:
 
 
 class Search:
-    """The search for the least sizes at which one launch fails, on one path of host code.
+    """The search for the smallest sizes at which one launch fails, on one path of host code.
 
     Args:
         state: State that all launches share.
@@ -143,7 +143,7 @@ class Search:
         self._witnesses: list[Point] = []
 
     def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
-        """Return those problems on the whole box that the solver cannot exclude.
+        """Return the problems on the whole box that the solver cannot rule out.
 
         The solver is not queried about defects that appear at a corner of the box. The sizes in its
         models are evaluated.
@@ -194,7 +194,7 @@ class Search:
         return point
 
     def settle(self, problem: Problem) -> bool:
-        """Find the least size at which a problem is a defect, or show that there is none.
+        """Find the smallest size at which a problem is a defect, or show that there is none.
 
         Returns:
             False if neither succeeded.
@@ -210,13 +210,13 @@ class Search:
         return self._in_box(problem)
 
     def left(self) -> dict[Key, Problem]:
-        """Return the problems on the parts of a range that were not evaluated as a whole.
+        """Return the problems on the parts of a range whose sizes were not evaluated completely.
 
         An integer that may wrap hides other problems of its access. If evaluation or a later proof
         shows that the wrap is harmless, the hidden problems still have to be excluded. Proofs are
-        therefore attempted for the parts of the range between the sizes that were evaluated as a
-        whole and the first sizes at which evaluation shows a defect. If there are several sizes,
-        the result is empty.
+        therefore attempted for the parts of the range between the sizes that were evaluated
+        completely and the first sizes at which evaluation shows a defect. If there are several
+        sizes, the result is empty.
         """
         problems: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
@@ -261,8 +261,8 @@ class Search:
     def record_unnamed(self) -> None:
         """Record wraps that evaluation has shown during the search for other problems.
 
-        The problem of an unproved access is that it may be out of bounds, but the defect may be an
-        integer that wraps before. Defects of other kinds are not recorded here, because they may be
+        An access may be unproved because it may be out of bounds, while the defect is an earlier
+        integer that wraps. Defects of other kinds are not recorded here, because they may be
         consequences of a wrap that is reported already.
         """
         for sizes, trial in [*self._trials.items()]:
@@ -302,7 +302,7 @@ class Search:
         return sorted(v for v in moved if v <= high)
 
     def lowered(self, key: Key, point: Point, symbol: Symbol) -> Point | bool:
-        """Return the least failing point that differs from `point` in a smaller value of one size.
+        """Return the first failing point that differs from `point` in a smaller value of one size.
 
         Returns:
             The point; True if there is none in this region; False if it is unknown.
@@ -344,7 +344,9 @@ class Search:
         return True
 
     def _candidates(self) -> list[Point]:
-        """Return points at which defects are likely: those of the solver, then large ones first."""
+        """Return points at which defects are likely: those of the solver, then others by falling
+        size.
+        """
         ends = {s: self._values(s) for s in self._where.box}
         points: list[Point] = [{}]
         for symbol, values in ends.items():
@@ -372,7 +374,7 @@ class Search:
         self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
 
     def _on_line(self, key: Key, symbol: Symbol, box: Box) -> Point | bool:
-        """Return the least failing point of a box in which all sizes but one are fixed.
+        """Return the smallest failing point of a box in which all sizes but one are fixed.
 
         Returns:
             The point; True if there is none; False if it is unknown.
@@ -432,7 +434,7 @@ class Search:
         return None
 
     def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
-        """Return the least `end` such that no proof is found for the range from `low` to `end`."""
+        """Return the smallest `end` for which the range from `low` to `end` is not proved."""
         good, bad = low - 1, high
         if key in self.problems({**box, symbol: (low, low)}, key):
             return low
@@ -459,7 +461,7 @@ class Search:
         return bad
 
     def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
-        """Return the size from which evaluation shows a defect; None if it does not at `bad`."""
+        """Find the first size above `good` with a defect by bisection; None if `bad` has none."""
         wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
         if isinstance(wrong, bool) or not self.trial(wrong).has(key):
             return None

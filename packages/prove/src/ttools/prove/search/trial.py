@@ -1,9 +1,9 @@
 """Evaluation of a launch at one size, for the programs that are most likely to fail.
 
 Evaluation leaves out lanes and programs that depend on unknown data. If a table has assumed bounds,
-the launch is evaluated again with a table full of the least and with a table full of the greatest
-permitted number. This shows defects of single elements. Findings about two elements, such as races,
-are ignored there, because no assumption says which numbers occur together.
+the launch is evaluated again with a table full of the smallest permitted number and with a table
+full of the largest one. This shows defects of single elements. Findings about two elements, such as
+races, are ignored there, because no assumption says which numbers occur together.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
-#: Up to this number of tables, all combinations of least and greatest numbers are evaluated. If
-#: there are more tables, all of them have their least number, and then all their greatest.
+#: Up to this number of tables, all combinations of smallest and largest numbers are evaluated. If
+#: there are more tables, all of them have their smallest number, and then all have their largest.
 _MOST_APART = 2
 #: Kinds of findings about a single element.
 KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob"})
@@ -144,7 +144,7 @@ class Trial:
         return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
-        """Evaluate the other programs in parts until a defect is found; return whether it is.
+        """Evaluate the other programs in parts until a defect is found; return whether one was.
 
         Conflicts between programs of different parts are not found.
 

@@ -1,8 +1,8 @@
 """Conditions under which a launch is correct, and proofs of these conditions on a box of sizes.
 
 There are four conditions: every access is in bounds; no integer wraps in the computation of an
-address; a GPU accepts the grid; no program or lane accesses an element that another one stores
-(`disjoint`).
+address; a GPU accepts the grid; no program or lane accesses an element that another one stores to
+(see `disjoint`).
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class _Conditions:
         return solver is not None and solver.shows(self._space, goal, facts)
 
     def _never(self, facts: Sequence[Expr]) -> bool:
-        """Return whether the facts contradict each other, so that nothing is accessed."""
+        """Return whether the facts contradict each other, so that the access never happens."""
         for n, fact in enumerate(facts):
             high = self._space.range(fact)[1]
             if high is not None and high < 0:

@@ -160,7 +160,7 @@ class EqualityInference:
         return True
 
     def _use_rotated(self, p: Expr, d: Expr) -> None:
-        """Infer that `p` is equal from equal `p // w`, `p % d` and `r // d`, where `r` is `p % w`.
+        """Infer that `p` is equal if `p // w`, `p % d` and `r // d` are, where `r` is `p % w`.
 
         As `p // w` is equal in both accesses, `r` differs between them by as much as `p`. This is a
         multiple of `d`, because `p % d` is equal. It is also less than `d`, because `r // d` is
@@ -375,7 +375,18 @@ def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[S
 def _ordered(
     space: Space, at: Expr, other: Expr, facts: list[Expr], mine: Expr, theirs: Expr
 ) -> bool:
-    """Return whether a later program along an axis always accesses later, or earlier, elements."""
+    """Return whether a later program along an axis always accesses later, or earlier, elements.
+
+    For example, program `p` stores to `p * BLOCK + lane` with `lane < BLOCK`. If `q >= p + 1`, the
+    element of program `q` is at least `p * BLOCK + BLOCK`, which is above all elements of `p`.
+
+    Args:
+        at: Index of the element that the first program accesses.
+        other: Index of the element that the second program accesses.
+        facts: Expressions that are at least 0.
+        mine: Id of the first program along the axis.
+        theirs: Id of the second program along the axis.
+    """
     for later in (theirs - mine - 1, mine - theirs - 1):
         premises = [*facts, later]
         premises += order_facts(space, premises, (at, other))
@@ -389,8 +400,8 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     """Return whether it is proved that the lanes of a store write different elements.
 
     Args:
-        one: The case of a first lane.
-        other: The case of a second lane.
+        one: The case of the first lane.
+        other: The case of the second lane.
     """
     shape = shape_of(one.access.op.address.type)
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]

@@ -2,11 +2,12 @@
 
 A carried value that grows by the same amount in each iteration is an expression over the number of
 the iteration (`growths`). For other values, bounds may hold in every iteration, as for both ends of
-a binary search (`kept_bounds`). A candidate for such a bound is that a carried integer is at least,
-or at most, 0, the value of a carried integer before the loop, or the first or last value of the
-counter. Candidates that do not hold before the loop are dropped. Then those are dropped that an
-iteration is not proved to preserve if all candidates hold at its start. This is repeated until none
-is dropped; the remaining bounds hold in every iteration.
+a binary search (`kept_bounds`). A candidate for such a bound states that a carried integer is at
+least, or at most, one of these: 0, the value of a carried integer before the loop, or the first or
+last value of the counter. Candidates that do not hold before the loop are dropped. If all remaining
+candidates hold at the start of an iteration, they should also hold at its end; candidates for which
+this is not proved are dropped. This step is repeated until none is dropped, and the remaining
+bounds hold in every iteration.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class _Term:
 
 
 class ExpressionIntegers(Integers[_Term]):
-    """The domain of expressions with cases."""
+    """The domain of expressions, in which a number may have several cases."""
 
     def __init__(self, kernel: State, op: Operation) -> None:
         self._kernel, self._op, self._fresh_numbers = kernel, op, 0
@@ -159,7 +159,7 @@ class ExpressionIntegers(Integers[_Term]):
     ) -> _Term:
         """Return a quotient rounded towards 0, or its remainder, for a positive divisor.
 
-        The result for a negative dividend `p` is that for `-p` with the opposite sign.
+        The result for a negative dividend `p` is the result for `-p`, with the opposite sign.
         """
         pairs = joined(self._number(a), self._number(b))
         if pairs is None:
@@ -321,7 +321,7 @@ class ExpressionIntegers(Integers[_Term]):
             if not self._is_nonneg(more):
                 raise UnknownError
             if not self._is_nonneg(less):
-                # Read as an unsigned number, a negative number is larger than all others.
+                # A negative number that is read as unsigned is larger than all nonnegative numbers.
                 reached = compare("ge", more, less)
                 if predicate[2] == "t":
                     reached = negated(compare("ge", less, more))

@@ -44,7 +44,7 @@ class State:
         written: Numbers of the storages that the kernel writes to.
 
     Attributes:
-        context: Facts that hold when the present operation is reached.
+        context: Facts that hold when the current operation is reached.
         programs: Symbols of the program ids; 0 along an axis with one program.
     """
 

@@ -143,9 +143,9 @@ def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
     """Return the disjuncts of a condition: if it holds, all facts of at least one of them hold.
 
     An empty list means that the condition never holds. Facts may be left out to limit their number,
-    so the disjuncts may hold in more cases than the condition, but never in fewer. Examples: `a and
-    b` has one disjunct with the facts of both, `a or b` has two, and `x != 0` has `x - 1 >= 0` and
-    `-x - 1 >= 0`.
+    so the disjuncts may hold in more cases than the condition, but never in fewer. For example,
+    `a and b` has one disjunct with the facts of both, `a or b` has two, and `x != 0` has
+    `x - 1 >= 0` and `-x - 1 >= 0`.
 
     Args:
         condition: A condition; None for one that is always true.

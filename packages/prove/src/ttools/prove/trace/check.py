@@ -45,8 +45,9 @@ def check_launches(
         trace: The launches, recorded by `trace_launches`.
         ranges: First and last value of sizes by name; other sizes start at 1.
         target: Name of the script in the report.
-        fail_on: Least severity of findings that fail.
-        seconds: Time limit for each launch. Everything that is undecided then is not proved.
+        fail_on: Lowest severity at which a finding counts as a failure.
+        seconds: Time limit for each launch. Whatever is undecided when it is reached counts as not
+            proved.
         assume: Assumptions about tables, by the kernel parameters to which they are passed; see
             `check_sizes`. An assumption applies to all launches that have the parameter.
         memory: Bytes that the tensors of a launch may take; larger sizes are not considered. By
@@ -120,8 +121,9 @@ def check_launch(
 ) -> tuple[Template, Result]:
     """Check one launch for all sizes.
 
-    What the extents of the grid count, and which tensors grow with a size, is partly a guess. If
-    several templates are possible, the one with the fewest defects is used.
+    It is partly a guess what the extents of the grid count (blocks of an argument, or elements of
+    an axis) and which tensors grow with a size. If several templates are possible, the one with the
+    fewest defects is used.
 
     Returns:
         The template and its result.
@@ -143,7 +145,8 @@ def check_launch(
         if counting is not None:
             best = min(best, checked(counting), key=_wrong)
     if best[1].defects and best[0].computed:
-        # The only reason for a failure at other sizes may be the constants of the recorded sizes.
+        # The launch may fail at other sizes only because its constants are those of the recorded
+        # sizes.
         best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
         if not best[1].defects:
             best = checked(best[0].with_computed())
@@ -155,7 +158,7 @@ def check_launch(
 
 
 def _wrong(attempt: tuple[Template, Result]) -> tuple[int, bool]:
-    """Return a key for comparing the results of templates; the best result has the least key."""
+    """Return a key for comparing the results of templates; the best result has the smallest key."""
     _, result = attempt
     return len(result.defects), result.verdict != "proved"
 

@@ -176,7 +176,7 @@ class ExtentTracking(TorchFunctionMode):
         return _kept(shape, extents)
 
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
-        """Return the provenance of the extents of `result`, which indexing a tensor has given."""
+        """Return the provenance of the extents of `result`, the result of indexing a tensor."""
         index = index if type(index) is tuple else (index,)
         taken = sum(type(i) in (int, TracedInt, slice) for i in index)
         sources = [(tuple(tensor.shape), self._provenances(tensor))]
@@ -222,7 +222,7 @@ def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
 
 
 def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
-    """Return provenances, with None for each whose value is not the extent of the tensor."""
+    """Return provenances, with None for those whose value differs from the tensor's extent."""
     if len(provenances) != len(shape):
         return (None,) * len(shape)
     return tuple(
@@ -278,7 +278,8 @@ def stride_provenances(
 ) -> list[Provenance]:
     """Return the provenance of strides, which are products of the extents inside them.
 
-    The stride at a gap is constant, and the strides outside it are multiples of it.
+    If there is a gap between elements, the stride of its axis is constant, and the strides of the
+    axes outside it are multiples of that stride.
     """
     result: list[Provenance] = [None] * len(shape)
     step, note = 1, as_expr(1)

@@ -33,8 +33,8 @@ from ttools.prove.trace.traced import (
     with_extents,
 )
 
-#: Least number of blocks that the extent of a buffer is assumed to count. A smaller extent is more
-#: likely to be the size of a batch or a number of heads.
+#: An extent of a buffer is assumed to be a number of blocks only if it is at least this number. A
+#: smaller extent is more likely to be the size of a batch or a number of heads.
 _LEAST_BLOCKS = 5
 
 
@@ -260,10 +260,10 @@ def _constants(launch: TracedCall) -> set[int]:
 
 
 def _scalars(launch: TracedCall) -> dict[int, str]:
-    """Return the name of the first argument with each value, except one that is called a stride.
+    """Return the name of the first argument with each value, by value.
 
-    An argument called a stride is used if there is no other one. A number whose provenance is
-    something other than an extent is left out.
+    An argument whose name contains `stride` is used only if no other argument has the value. A
+    number whose provenance is something other than an extent is left out.
     """
     numbers = [argument for argument in launch.arguments.items() if type(argument[1]) is int]
     numbers = [argument for argument in numbers if argument[0] not in launch.constants]
@@ -286,12 +286,12 @@ def _followed(launch: TracedCall, constants: bool = True) -> list[Expr]:
 
 
 def _read(launch: TracedCall) -> frozenset[int]:
-    """Return the lengths of extents from which the script has computed something."""
+    """Return the lengths of the extents from which the script computed numbers of the launch."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
 def _computed(launch: TracedCall) -> dict[int, Expr]:
-    """Return expressions for extents without provenance that equal exactly one computed number."""
+    """Return expressions for extents without provenance that equal exactly one traced number."""
     unknown = {
         e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.provenance(n)
     }
@@ -323,7 +323,7 @@ def _derived(launch: TracedCall) -> set[int]:
 
 
 def _is_beside(number: int, launch: TracedCall) -> bool:
-    """Return whether all tensors in which `number` is a product of axes have it as an axis, too."""
+    """Return whether each tensor with `number` as a product of extents also has it as an extent."""
     return all(
         number in t.shape
         for t in launch.tensors.values()
@@ -332,7 +332,7 @@ def _is_beside(number: int, launch: TracedCall) -> bool:
 
 
 def _names(launch: TracedCall) -> dict[int, str]:
-    """Return a name for each extent above 1: that of an equal argument, if there is one."""
+    """Return a name for each extent above 1: the name of an equal argument, if there is one."""
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     names: dict[int, str] = {}
     for name, tensor in launch.tensors.items():

@@ -21,7 +21,7 @@ from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 #: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
 #: columns.
 LARGE_SIZE = 1 << 20
-#: Last value of a size on which the memory hardly depends, such as an extent with stride 0.
+#: Last value of a size that has hardly any effect on the memory, such as an extent with stride 0.
 MOST_WITHOUT_MEMORY = 1 << 33
 #: Exceeds every size for which the tensors fit into memory.
 _UNLIMITED = 1 << 62
@@ -101,8 +101,8 @@ class Template:
     def ends(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
         """Return the first and the last value of each size.
 
-        The last value of a size without a range is the greatest at which the tensors fit into
-        memory if all other sizes have their first values.
+        The last value of a size without a range is the largest at which the tensors fit into memory
+        if all other sizes have their first values.
 
         Args:
             ranges: Ranges that the user gives, by name.
@@ -139,7 +139,7 @@ class Template:
         )
 
     def with_computed(self) -> Template:
-        """Return the template with constants that are computed for each size, as by the script."""
+        """Return the template with constants computed for each size, as in the script."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"for `{self.launch.kernel}`, as computed by the script: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])

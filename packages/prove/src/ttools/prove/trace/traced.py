@@ -102,7 +102,7 @@ def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
 
 
 def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield all axes of a tensor, then each run of its last axes and each run of its first axes."""
+    """Yield the extents of all axes, then of all groups of last axes and of first axes."""
     yield shape
     for n in range(1, len(shape)):
         yield shape[n:]

@@ -1,10 +1,10 @@
 """Estimation of the cost of configurations on a GPU before any of them is timed.
 
-Compilation yields registers, spills and shared memory; the grid yields the number of programs. A
-polynomial of numbers derived from them, fitted to recorded spaces of seven kernels
-(`benchmarks/tuning/fit_static_cost.py`), estimates the cost. `leave_one_out.py` in the same folder
-tests the fit on kernels left out. The estimate ranks configurations of one launch; it is not a
-time.
+Compilation determines the use of registers and shared memory and the spills; the grid determines
+the number of programs. A polynomial of numbers derived from them, fitted to recorded spaces of
+seven kernels (`benchmarks/tuning/fit_static_cost.py`), estimates the cost. `leave_one_out.py` in
+the same folder tests the fit on kernels that it did not use. The estimate ranks configurations of
+one launch; it is not a time.
 """
 
 from __future__ import annotations

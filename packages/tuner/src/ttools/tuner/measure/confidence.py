@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-#: Least probability that an interval contains the median.
+#: Minimum probability that an interval contains the median.
 LEVEL = 0.95
 
 

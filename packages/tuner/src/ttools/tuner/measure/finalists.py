@@ -12,16 +12,16 @@ from ttools.tuner.space.candidate import Candidate
 if TYPE_CHECKING:
     from ttools.profiler.intervals import Difference
 
-#: Number of rounds of the comparison, and with effort `full`.
+#: Number of rounds of the comparison: by default, and with effort `full`.
 ROUNDS, FULL_ROUNDS = 9, 45
-#: Greatest time of a finalist relative to the best configuration, and greatest number of finalists.
+#: Largest time of a finalist relative to the best configuration, and maximum number of finalists.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5
-#: Medians closer than this count as equal; the configuration with the least resource use wins. On
+#: Medians closer than this count as equal; the configuration with the lowest resource use wins. On
 #: recorded spaces, noisy repetitions pick the same winner more often with this rule than with the
 #: order of the space or the number of registers.
 TIE = 0.01
 #: A configuration this close to the best may be equal to it, and is a finalist, too. If there are
-#: more than `MOST_EQUAL`, those with the least resource use are kept.
+#: more than `MOST_EQUAL`, those with the lowest resource use are kept.
 MAYBE_EQUAL, MOST_EQUAL = 0.03, 12
 
 
@@ -29,7 +29,7 @@ def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
     """Return the configurations close to the best, in the order of the space.
 
     Chance decides which of several equally fast configurations is measured as the fastest. So that
-    the one with the least resource use wins every time, all that may be equal to the best are
+    the one with the lowest resource use wins every time, all that may be equal to the best are
     included, up to `MOST_EQUAL`.
     """
     ordered = sorted(timed, key=lambda pair: (pair[1], pair[0].index))
@@ -43,9 +43,9 @@ def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
 
 
 def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
-    """Return the configuration with the least median; ties go to the least resource use.
+    """Return the configuration with the lowest median; ties go to the lowest resource use.
 
-    A configuration ties with the least median if its median is within `TIE` of it. It ties as well
+    A configuration ties with the lowest median if its median is within `TIE` of it. It ties as well
     if it is not slower by more than noise, see `compared`, and within `FINALIST_RATIO`.
     """
     medians = [(candidate, statistics.median(samples), samples) for candidate, samples in timed]

@@ -212,7 +212,8 @@ class GpuBench(Bench):
         except CannotTuneError:
             raise
         except TtoolsError as error:
-            # ttools cannot parse all TTIR for GPUs. Here, only pointers from memory matter.
+            # ttools cannot parse all TTIR for GPUs, but here it only matters whether the kernel may
+            # use pointers that it loads from memory.
             if "tt.int_to_ptr" in ttir or "!tt.ptr<!tt.ptr" in ttir:
                 raise CannotTuneError(
                     f"`{self._launch.kernel}` may store through pointers from memory: {error}"

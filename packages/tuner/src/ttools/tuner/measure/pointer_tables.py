@@ -18,8 +18,9 @@ import numpy as np
 
 #: Linux maps no memory below this address, so smaller integers are not looked up.
 _LEAST_ADDRESS = 1 << 16
-#: Integers from here on in a table are addresses, unless some tensor lies lower. That happens if
-#: Python is not position-independent, as in Debian: its heap follows the program.
+#: Integers in a table that are at least this count as addresses; if a tensor has a lower address,
+#: its address is the limit instead. Tensors have lower addresses if Python is not
+#: position-independent, as in Debian, because its heap then follows the program.
 _USUAL_LEAST_ADDRESS = 1 << 32
 _WORD = 8
 
@@ -130,10 +131,10 @@ class _LiveStorages:
                 storage = tensor.untyped_storage()
                 start, size = int(storage.data_ptr()), int(storage.nbytes())
             except (RuntimeError, NotImplementedError):
-                continue  # no memory, as a fake or sparse tensor
+                continue  # has no memory, like a fake or sparse tensor
             covered = tensor.numel() * tensor.element_size()
             if start < _LEAST_ADDRESS:
-                continue  # a meta tensor, which has no memory but a size
+                continue  # a meta tensor, which has a size but no memory
             if size and (start not in largest or covered > largest[start][1]):
                 largest[start] = (start + size, covered, tensor)
         self._starts = sorted(largest)

@@ -14,9 +14,11 @@ from ttools.tuner.cost.limits import StaticResources
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.space.candidate import config_key
 
-#: A number that a file may contain; JSON readers also accept infinities and NaN.
+#: A finite number, the only kind that a file may contain; JSON readers also accept infinities and
+#: NaN.
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-#: Lower bound of costs: a launch without programs takes no time, and costs are divided.
+#: Lower bound of costs, because costs are divided by each other, and a launch without programs
+#: takes no time.
 LEAST_SECONDS = 1e-9
 #: `over_limit`: does not fit the target. `failed`: does not compile or run. `defect`: the sanitizer
 #: found an error. `wrong`: outputs differ from the reference. `crashed`: terminated the process

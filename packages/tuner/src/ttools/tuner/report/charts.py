@@ -23,7 +23,7 @@ _MAPPED = 24
 
 
 def progress(entry: TuningEntry) -> dict[str, Any] | None:
-    """Return each trial's cost, and the least so far, in the order of the trials.
+    """Return each trial's cost, and the lowest so far, in the order of the trials.
 
     Returns:
         None if nothing was timed.

@@ -31,7 +31,7 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
     Returns:
         The columns of `COLUMNS`, then `key.NAME` for each part of the tuning key, `config.NAME` for
         each parameter of the configuration, and `condition.NAME` for each value that the device
-        reported. Times are in seconds. `seconds` is the median and `best` the least of `samples`
+        reported. Times are in seconds. `seconds` is the median and `best` the minimum of `samples`
         runs; `low` and `high` are the 95% confidence interval of the median. `final_seconds` is the
         median in the comparison of finalists. `predicted` is the projected time, and
         `predicted_low` and `predicted_high` are its interval. `tied` marks configurations whose

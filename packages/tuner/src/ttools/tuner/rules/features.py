@@ -20,7 +20,7 @@ from ttools.tuner.store.problem import Problem
 #: Keys for the dtypes of a launch's tensors, its device, and the device's number of
 #: multiprocessors; the last is missing if the number is unknown.
 DTYPES, DEVICE, MULTIPROCESSORS = "dtypes", "device", "multiprocessors"
-#: Largest number of dimensions of a tile.
+#: Maximum number of dimensions of a tile.
 _MOST_SIDES = 3
 #: Words in names of parameters that are not tile sizes, although they may also name an argument.
 _NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
@@ -38,10 +38,10 @@ class Feature:
     """A number that is computed from a launch; yes and no are 1 and 0.
 
     Attributes:
-        kind: `number` is the value of an argument and `product` that of several. `waves` is how
-            many tiles the busiest multiprocessor processes, and `fill` is the share of all slots of
-            those waves that have a tile. `equals` is whether an argument, a dtype (`dtypes[0]`) or
-            the device has a given value.
+        kind: `number` is the value of an argument, and `product` the product of several arguments.
+            `waves` is how many tiles the busiest multiprocessor processes, and `fill` is the share
+            of all slots of those waves that have a tile. `equals` is whether an argument, a dtype
+            (`dtypes[0]`) or the device has a given value.
         names: Names of the arguments.
         value: The value that `equals` compares with; for `waves` and `fill` the tile sizes, one per
             name.
@@ -130,7 +130,7 @@ def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
 
 
 def ranges_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the least and the greatest value of each number."""
+    """Return the smallest and the largest value of each number."""
     return {
         name: (min(launch[name] for launch in facts), max(launch[name] for launch in facts))
         for name in _numbers(facts)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-#: Returns the threshold of a question, given the greatest answer below and the least above.
+#: Returns the threshold of a question, given the largest measured answer below it and the smallest
+#: above it.
 Limits = Callable[[int, float, float], float]
 #: A split that reduces the squares by less is not made: the reduction may be rounding error.
 _LEAST_GAIN = 5e-10
@@ -33,7 +34,7 @@ class TreeNode:
     """A node of the tree, which covers some of the launches.
 
     Attributes:
-        best: Index of the configuration with the least mean slowdown.
+        best: Index of the configuration with the lowest mean slowdown.
         question: Index of the question that splits the node; -1 for a leaf.
         limit: Threshold; launches with at most this answer belong to `below`, others to `above`.
         order: Position of the split in the order of growth, from 1 on; 0 for a leaf.
@@ -55,7 +56,7 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
     Args:
         answers: Answer of each launch (row) to each question (column).
         slowdowns: Logarithmic slowdown of each launch (row) in each configuration (column).
-        most_leaves: Greatest number of leaves, at least two.
+        most_leaves: Maximum number of leaves, at least two.
         limits: Chooses the threshold of each question in the tree.
     """
     from sklearn.tree import DecisionTreeRegressor  # loads for a second; applying rules needs none
@@ -91,7 +92,7 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
 
 
 def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDArray[np.bool_]]:
-    """Return the first question that splits launches into the same two parts, and which are below.
+    """Return the first question that makes the same split, and a mask of the launches below it.
 
     scikit-learn may choose any of these questions.
     """

@@ -2,8 +2,8 @@
 
 First, a greedy search keeps the configurations that together are good for all tunings. Then a
 decision tree is grown on the logarithmic slowdown of each kept configuration; a leaf selects the
-one with the least mean. Cross-validation chooses the number of leaves and the features: those with
-the least slowdown on tunings left out.
+one with the lowest mean. Cross-validation chooses the number of leaves and the features: those with
+the smallest slowdown on tunings left out.
 
 For example, tunings for `n` = 256, 512 and 65536 may keep `BLOCK=256` and `BLOCK=4096`, with the
 rule: `BLOCK=256` if `n` is at most 5792 (the geometric mean of 512 and 65536), else `BLOCK=4096`.
@@ -37,15 +37,15 @@ from ttools.tuner.store.store import TuningEntry
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Greatest number of configurations and of leaves of a rule.
+#: Maximum number of configurations and of leaves of a rule.
 MOST_CONFIGS, MOST_LEAVES = 6, 8
-#: Numbers of leaves that cross-validation compares, and its greatest number of folds.
+#: Numbers of leaves that cross-validation compares, and its maximum number of folds.
 SIZES, MOST_FOLDS = (1, 2, 3, 4, 5, 6, MOST_LEAVES), 10
 #: Regrets of tunings left out count as equal if they agree when rounded to this many decimals.
 EQUAL_DECIMALS = 3
 #: With fewer tunings there is no cross-validation: each may be the only one of its kind of shape.
 FEWEST_TO_LEAVE_OUT = 6
-#: A further configuration is kept if it reduces the mean regret by at least this much.
+#: Another configuration is kept if it reduces the mean regret by at least this much.
 WORTH_KEEPING = 0.002
 #: Logarithmic slowdown of a configuration that was not timed for a shape, or cannot win there.
 UNKNOWN = math.log(4.0)
@@ -78,10 +78,10 @@ class Regret:
 
     Attributes:
         mean: Geometric mean over the tunings that the rule was made from.
-        worst: Greatest over these tunings.
-        held_out_mean: Geometric mean over tunings for which a rule made from the others chooses;
-            None with fewer than three.
-        held_out_worst: Greatest over those choices.
+        worst: Maximum over these tunings.
+        held_out_mean: Geometric mean over the tunings, each with the choice of a rule that was made
+            without it; None if there are fewer than three.
+        held_out_worst: Maximum over the same choices.
     """
 
     mean: Finite
@@ -100,8 +100,8 @@ class KernelRules:
         devices: Devices of the rule's tunings.
         tunings: Number of tunings that the rule was made from.
         multiprocessors: Number of multiprocessors of the first device; None if unknown.
-        ranges: Least and greatest value of each number in the tunings' keys. Outside these ranges,
-            the rule extrapolates.
+        ranges: Smallest and largest value of each number in the tunings' keys. Outside these
+            ranges, the rule extrapolates.
     """
 
     kernel: str
@@ -262,7 +262,8 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     if len(tunings) < FEWEST_TO_LEAVE_OUT:
         return _grown(tunings, keys, features, MOST_LEAVES)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    # Times depend on tiles per multiprocessor, and sizes only correlate. So tiles win on ties.
+    # Times depend on the number of tiles per multiprocessor, and sizes only correlate with it, so
+    # features of tiles win ties.
     both = [*tile_features_of(facts, [values[key] for key in keys]), *features]
     feature_sets = [
         *([feature] for feature in both),
@@ -341,7 +342,7 @@ def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
 
 
 def threshold(feature: Feature, below: float, above: float) -> float:
-    """Return a threshold between the greatest measured answer below and the least above.
+    """Return a threshold between the largest measured answer below it and the smallest above it.
 
     Numbers at most a factor of two apart are split at their mean: with 2048 and 4096, 3072 belongs
     to 2048, because the tiles for 4096 would be partly empty. Others are split at the geometric

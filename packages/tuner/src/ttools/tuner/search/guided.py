@@ -36,7 +36,7 @@ FIRST = 4
 #: With estimates from compiled code, this many first candidates are those estimated best. The
 #: others are spread over the better half.
 LEADING = 2
-#: With costs for other keys, the number of first candidates: those that should be best.
+#: Number of first candidates if there are costs for other keys: those that are expected to be best.
 FIRST_BY_OTHERS = 4
 #: Number of other keys that contribute to the prior, nearest first.
 MOST_OTHERS = 4
@@ -44,8 +44,9 @@ MOST_OTHERS = 4
 SHARE = 12
 #: The model's hyperparameters are fitted again when the number of costs has grown by this factor.
 GROWTH = 1.3
-#: Costs are capped at this multiple of the least; candidates that cannot win cost as much. How slow
-#: bad candidates are says nothing about good ones, and would make the model rough.
+#: Costs are capped at this multiple of the lowest cost; candidates that cannot win get that cost,
+#: too. How slow bad candidates are says nothing about good ones, and would only make the modelled
+#: function less smooth.
 CAP = 3.0
 #: In larger spaces, each choice considers this many random candidates, and those near the best.
 LOOKED_AT = 10_000
@@ -193,7 +194,7 @@ class Expectation:
         space: All candidates of the space.
         others: Costs for other keys, see `guided`.
         hinted: Estimates from compiled code, by key.
-        first: Candidates whose least cost counts as no slowdown.
+        first: Candidates whose lowest cost counts as no slowdown.
 
     Attributes:
         is_known: True if there is any information.

@@ -1,7 +1,7 @@
 """An upper bound on how much better an untried configuration may be: the option `--within`.
 
-The bound is the least lower confidence bound of the surrogate model over all untried
-configurations. It is valid as far as the model is.
+The bound is the lowest lower confidence bound of the surrogate model over all untried
+configurations. It is only as reliable as the model.
 """
 
 from __future__ import annotations

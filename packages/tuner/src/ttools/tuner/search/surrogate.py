@@ -167,7 +167,7 @@ class Surrogate:
 
 
 def _most_telling(costs: Sequence[tuple[Candidate, float]]) -> Sequence[tuple[Candidate, float]]:
-    """Select as many costs as a model takes: the least half, and the others evenly spaced."""
+    """Select at most `MOST_MODELLED` costs: half of them the lowest, the others evenly spaced."""
     if len(costs) <= MOST_MODELLED:
         return costs
     order = sorted(costs, key=lambda pair: (pair[1], pair[0].index))
@@ -182,7 +182,7 @@ def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
     Args:
         mean: Predicted mean of each candidate.
         deviation: Predicted standard deviation of each candidate.
-        best: The least logarithmic cost so far.
+        best: The lowest logarithmic cost so far.
     """
     spread = np.maximum(deviation, 1e-12)
     z = (best - mean) / spread
@@ -194,11 +194,11 @@ def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
 def capped_costs(
     costs: Mapping[str, float | None], by_key: Mapping[str, Candidate], cap: float
 ) -> list[tuple[Candidate, float]]:
-    """Return positive costs, capped at `cap` times the least.
+    """Return positive costs, capped at `cap` times the lowest.
 
     Candidates that cannot win get the cap.
 
-    A cost of 0, as a coarse clock may report, counts as the least positive one.
+    A cost of 0, as a coarse clock may report, counts as the lowest positive cost.
 
     Returns:
         Pairs of candidate and cost; empty if no candidate can win.

@@ -14,7 +14,7 @@ from ttools.tuner.store.store import TuningEntry
 
 @dataclass(frozen=True, kw_only=True)
 class TuningChange:
-    """A kernel and key on a device, as two stores have it.
+    """The difference between two stores for a kernel and key on a device.
 
     Attributes:
         key: Values of the tuning key by name.
@@ -57,7 +57,7 @@ class TuningChange:
 def changes(old: Sequence[TuningEntry], new: Sequence[TuningEntry]) -> list[TuningChange]:
     """Return one change per kernel, key and device of either store, in the order of the new one.
 
-    If there are several sources or versions of the same, the latest entry counts.
+    If a store has entries for several sources or versions, the latest entry counts.
     """
     before, after = _latest(old), _latest(new)
     return [_change(before.get(case), after.get(case)) for case in {**after, **before}]

@@ -34,7 +34,7 @@ def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
 
 
 def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Return the distance between two keys: doublings, summed over their values."""
+    """Return the distance between two keys: the number of doublings, summed over their values."""
     return sum(_apart(one.get(name), other.get(name)) for name in {*one, *other})
 
 

@@ -22,7 +22,7 @@ from ttools.interpreter.runtime.pool import default_threads
 
 
 class _Key(TypedDict):
-    """The part of a key that always exists, beside the values of arguments by name."""
+    """The part that every key has, in addition to the values of arguments by name."""
 
     dtypes: list[str]
 

@@ -120,7 +120,7 @@ class TuningStore:
             )
         damage = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
-            # The first line only names the database.
+            # The first line of SQLite's message only names the database.
             raise sqlite3.DatabaseError(damage.splitlines()[-1])
         if not tables and not create:
             raise UsageError(f"`{self.path}` is empty, so it is not a store of tunings")
@@ -165,7 +165,7 @@ class TuningStore:
     # ---- reading
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Report contents that the store would not write as damage."""
+        """Raise an error about a damaged file if it has contents that the store would not write."""
         try:
             yield
         except UsageError:

@@ -32,7 +32,7 @@ _PROGRAM = (
 )
 #: See `fork_server_main.IMPORTS`.
 Kind = Literal["cpu", "gpu", "compile"]
-#: Time limit for the start, in seconds: importing everything takes seconds, many on a busy machine.
+#: Time limit for the start, in seconds: imports take several seconds, and more on a busy machine.
 _START_S = 120.0
 #: Upper bound for an answer; the hash of all of Triton's files has several thousand bytes.
 _MOST_BYTES = 1 << 16

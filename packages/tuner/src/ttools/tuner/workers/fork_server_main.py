@@ -116,7 +116,8 @@ def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping
 def _work(
     control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str], parent: int
 ) -> NoReturn:
-    # Received descriptors are inheritable: a compiler that outlives the worker would keep it open.
+    # Received descriptors are inheritable, so a compiler process that outlives the worker would
+    # keep the connection open.
     os.set_inheritable(descriptor, False)
 
     def serve_requests(channel: Channel) -> None:

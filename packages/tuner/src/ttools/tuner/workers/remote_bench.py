@@ -30,7 +30,7 @@ from ttools.tuner.workers.worker_slot import Job
 
 #: Number of configurations compiled before the search requests them, per compiling process.
 _EARLY = 8
-#: Greatest number of seconds that a search waits for these compilations before it begins.
+#: Maximum number of seconds that a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
 #: After this share of them is finished, wait until the elapsed time has doubled, and no longer. A
 #: kernel that takes several times as long to compile as others has too many instructions to be

@@ -61,7 +61,8 @@ class Contents:
 def contents_of(tensor: Any) -> Contents | bytes:
     """Return the current bytes of a one-dimensional byte tensor on any device.
 
-    Small tensors are returned as `bytes`, and all tensors where anonymous files are unavailable.
+    Small tensors are returned as `bytes`, and so are all tensors if the system has no anonymous
+    files.
     """
     import torch
 

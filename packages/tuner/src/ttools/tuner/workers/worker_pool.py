@@ -19,7 +19,7 @@ from ttools.tuner.workers.worker_slot import Job, WorkerSlot, WorkerSource
 
 #: Priorities of waiting jobs; smaller numbers are taken first.
 _END, _SOON, _LATER = range(3)
-#: Greatest number of compiling processes: the search proposes no more configurations at a time.
+#: Maximum number of compiling processes: the search proposes no more configurations at a time.
 _MOST_COMPILING = 16
 
 
@@ -42,7 +42,7 @@ class WorkerPool:
         self._end = end
         self._waiting: PriorityQueue[tuple[int, int, Job | None, Future[Answer]]] = PriorityQueue()
         self._order = itertools.count()
-        # Daemon threads do not keep a script from ending.
+        # Daemon threads do not prevent a script from ending.
         self._threads = [
             threading.Thread(target=self._work, args=slot_and_begin, daemon=True)
             for slot_and_begin in zip_longest(slots, begin)

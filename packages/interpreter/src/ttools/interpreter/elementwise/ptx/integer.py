@@ -163,7 +163,7 @@ def _lookup(machine: Machine, instruction: Instruction) -> None:
 
 
 #: Modes of `prmt`. For each value of the low two bits of c, the indices of the four chosen bytes,
-#: that of the lowest byte of the result first.
+#: beginning with the lowest byte of the result.
 _PERMUTATIONS = {
     "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
     "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),

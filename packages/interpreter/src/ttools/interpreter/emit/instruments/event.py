@@ -130,7 +130,7 @@ def report(
     at: Coords,
     variables: Sequence[Variable],
 ) -> None:
-    """Emit a report for the case that any lane has failed.
+    """Emit code that reports an event if any lane has failed.
 
     Args:
         prober: The instruments of the function.
@@ -345,7 +345,7 @@ def _carried_pointer(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
 
 
 def subscripted_name(value: Value, user: Operation) -> str:
-    """Return the variable that holds a value, by the expression that adds axes to it, or `""`.
+    """Return the variable in the expression that adds axes to a value, or `""` if unknown.
 
     Triton computes equal ranges once, under the name of the first. In `rm = tl.arange(0, 64)`,
     `rk = tl.arange(0, 64)`, `p + rk[None, :]`, the variable `rk` is only in the last expression.
@@ -353,7 +353,7 @@ def subscripted_name(value: Value, user: Operation) -> str:
     if not user.has(VIEW) or user.location is None or variable_name(value):
         return ""
     if isinstance(element_type(value.type), PointerType):
-        return ""  # as for other variables, whose addresses would not help a reader
+        return ""  # pointers are not shown, because their addresses would not help a reader
     return subscripted_variable(user.location)
 
 

@@ -212,7 +212,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
 
 
 def _is_row_step(rows: _Axis, run: _Axis) -> bool:
-    """Return whether rows may have a given distance.
+    """Return whether rows may be the given distance apart.
 
     If a row is a single element, rows must provably not be adjacent, because adjacent elements
     belong to the same run.

@@ -59,8 +59,8 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
         Variable(str(name), value, at if value.is_tensor else ())
         for name, value in zip(names, values, strict=True)
     ]
-    # As every payload, this one begins with the bit sets of the classes and of the active lanes. A
-    # check has no addresses.
+    # Like every payload, this one begins with the bit sets of the classes and of the active lanes.
+    # A check has no addresses.
     first = PAYLOAD_ADDRESSES
     payload = e.allocate(payload_bytes(first, at, len(e.iterations), variables))
     number = len(prober.sites)

@@ -61,7 +61,7 @@ class FormDomain(Integers[Form]):
         self._result: Value | None = None
 
     def form(self, value: Value) -> Form | None:
-        """Return the form of a tile; None if it has none."""
+        """Return the linear form of a tile; None if no such form was found."""
         return self._form(value, 0)
 
     def _form(self, value: Value, depth: int) -> Form | None:
@@ -183,7 +183,7 @@ class FormDomain(Integers[Form]):
 
     # ---- bounds and guards
     def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
-        """Return the least and the greatest element of a tile with a form and a shape."""
+        """Return the smallest and the largest element of a tile, from its form and its shape."""
         low = high = form.base
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:

@@ -22,7 +22,7 @@ from ttools.ir import Operation
 from ttools.ir.dialects.traits import CALL, LOADS, WRITES
 
 #: The largest number of iterations between two cross-thread operations that the log can count,
-#: less 1.
+#: minus 1.
 _STRETCH = 0xFFFF
 
 
@@ -44,7 +44,7 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
 
 
 def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
-    """Return a predicate for exchanges that keep a load before a store to the same memory.
+    """Return a predicate that is true for exchanges that keep a load before a store to its memory.
 
     Such an exchange depends on the loaded values, and the store depends on the exchange. A compiler
     may move any other exchange before the load or after the store. In functions that call others or

@@ -107,7 +107,7 @@ def synchronises_programs(module: Module) -> bool:
 
 @contextmanager
 def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Logged]:
-    """Emit an access under a lock, so that its position in the log is that of its effect.
+    """Emit an access under a lock, so that accesses take effect in the order of the log.
 
     Args:
         site: The number of its site.

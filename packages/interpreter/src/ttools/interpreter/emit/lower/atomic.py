@@ -3,7 +3,7 @@
 If lanes access adjacent elements, sixteen bytes are changed together by one compare-and-swap,
 unless the order of the changes is logged. CPUs have no atomic addition of floats, so a
 compare-and-swap is needed anyway, and one of sixteen bytes costs as much as one of two. Each
-element still changes atomically; nothing forbids that its neighbours change at the same moment.
+element still changes atomically, and its neighbours are allowed to change at the same moment.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 def _in_pairs(e: Emitter, slot: Slot) -> Slot:
     """Return a copy of a tile of i16 as i32, each of which contains two neighbours along K.
 
-    The shape of the tile is [k][n], that of the result [k / 2][n].
+    The tile has the shape [k][n], and the result the shape [k / 2][n].
     """
     *batch, k, n = slot.shape
     pairs = e.new_slot((*batch, k // 2, n), IntegerType(32))

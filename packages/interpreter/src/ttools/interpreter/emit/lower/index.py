@@ -180,7 +180,7 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
-    """Divide a chunk whose lanes are all equal if its guard holds; the quotient has this guard."""
+    """Divide a chunk whose lanes are equal if its guard holds; the quotient gets that guard."""
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     exact = None if a.guard is None else _exact_division(e, op, a, n)
     return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)

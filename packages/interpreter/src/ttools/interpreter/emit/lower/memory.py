@@ -1,7 +1,7 @@
 """Loads, stores and barriers.
 
-Masked-off lanes access no memory. Their value is that of `other`, or zero, but never undefined. If
-all lanes have the same address, it is read once; otherwise `lane_access.py` transfers the lanes.
+Masked-off lanes access no memory. They have the value of `other`, or zero, but are never undefined.
+If all lanes have the same address, it is read once; otherwise `lane_access.py` transfers the lanes.
 """
 
 from __future__ import annotations

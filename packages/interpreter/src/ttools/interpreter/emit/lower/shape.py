@@ -58,7 +58,7 @@ def literal(type: Type, bits: int) -> str:
 
 def _float_bits(bits: int) -> str:
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    if value != value:  # keep the payload of a NaN; in the literal, it is that of a double
+    if value != value:  # keep the NaN's payload; LLVM writes float literals as doubles
         wide = (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
         return f"0x{wide:016X}"
     return float_literal(value, "float")

@@ -231,7 +231,7 @@ class _Block:
             terms.append(self._spread(left) * right)
             bound = self._spread(left_size) * right_size
             largest = bound.compare("ogt", largest).choose(bound, largest)
-        # If all terms are zero, there is no largest exponent. Any number below the least product
+        # If all terms are zero, there is no largest exponent. Any number below the smallest product
         # can be used.
         least = self.lanes.constant(2.0**-300, "double")
         largest = largest.compare("ogt", least).choose(largest, least)

@@ -82,7 +82,7 @@ class SignalTarget(ctypes.Structure):
 
     _fields_ = [
         ("pipe", ctypes.c_int32),  # file descriptor to which it writes the signals' numbers
-        ("owner", ctypes.c_int32),  # the process that reads them
+        ("owner", ctypes.c_int32),  # id of the process that reads these numbers
         ("ends", ctypes.c_int32),  # 1 if SIGTERM is reported, too
         ("count", ctypes.c_int32),  # number of signals that it has written
         ("before", ctypes.c_void_p),  # the previous handlers: a `SignalAction` for each signal

@@ -24,7 +24,7 @@ const time = (seconds) => prefixed(seconds, "s", [[1, ""], [1e-3, "m"], [1e-6, "
 const amount = (value, unit) =>
   prefixed(value, unit, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1e-300, ""]]);
 
-// The table: headings sort, kernels choose whose source is shown.
+// The table: a click on a heading sorts the rows, a click on a kernel shows its source.
 const body = document.querySelector("#kernels tbody");
 const headings = [...document.querySelectorAll("#kernels th")];
 headings.forEach((heading, column) => heading.addEventListener("click", () => {

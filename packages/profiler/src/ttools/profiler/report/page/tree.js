@@ -1,4 +1,4 @@
-// The flame graph: scopes around kernels, as wide as their time; a click makes one the whole width.
+// The flame graph: scopes around kernels, as wide as their times. A click zooms in on a scope.
 function drawTree(section, root) {
   const svg = section.querySelector("svg");
   const output = section.querySelector("output");

@@ -22,12 +22,12 @@ from ttools.prove.symbolic.views import renamed
 
 
 def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
-    """Return an interval of the elements that are combined; None if it is unknown."""
+    """Return an interval that contains the combined elements; None if it is unknown."""
     return _ends_of(kernel, kernel.get(op.operands[0])) if len(op.operands) == 1 else None
 
 
 def _ends_of(kernel: State, value: AnyValue) -> tuple[int, int] | None:
-    """Return an interval of a number; None if it is unknown or the number has obligations."""
+    """Return an interval that contains a number; None if it is unknown or there are obligations."""
     if not isinstance(value, Number) or any(c.needs for c in value.cases):
         return None
     ranges = [kernel.space.range(c.value) for c in value.cases]
