@@ -1,9 +1,9 @@
 """Runs the console blocks of the documentation and compares the output with the page.
 
 A block is a session: `$ cd FOLDER` (a folder of the repository), then `$ COMMAND` with its output,
-and `(Pdb) INPUT` with the debugger's answer. A line `…` stands for any number of lines, and `…`
-inside a line for any text. Scripts run in a copy of their folder, whose path is removed from the
-output before the comparison.
+and `(Pdb) INPUT` with the debugger's answer. `$ sed …` edits the copy of the folder. A line `…`
+stands for any number of lines, and `…` inside a line for any text. Scripts run in a copy of their
+folder, whose path is removed from the output before the comparison.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,9 @@ def run_session(block: str, place: Path, *, columns: int = 80) -> None:
                 folder = place / "copy"
                 original = ROOT / step.typed.removeprefix("$ cd ")
                 shutil.copytree(original, folder, ignore=shutil.ignore_patterns("*.sqlite"))
+                continue
+            if step.typed.startswith("$ sed "):
+                subprocess.run(shlex.split(step.typed)[1:], cwd=folder, check=True)
                 continue
             if step.typed.startswith("$ "):
                 if terminal is not None:

@@ -1,4 +1,4 @@
-"""A copy that is correct up to 2**31 elements: `ttools sanitize --sizes n=1:8589934592 …:run`."""
+"""A copy that is correct up to 2**31 elements; see docs/tutorials/all_sizes.md."""
 
 import torch
 import triton

@@ -23,9 +23,8 @@ import sys, torch, triton, triton.language as tl
 @triton.autotune([triton.Config({}, num_warps=1), triton.Config({}, num_warps=4)], key=["n"])
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, stride_row, stride, n, BLOCK: tl.constexpr):
-    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-    at = row.to(tl.int64) * stride_row + lanes * stride
-    x = tl.load(x_ptr + at, mask=lanes < n, other=-float("inf"))
+    row, lanes = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride_row + lanes * stride, mask=lanes < n, other=-float("inf"))
     e = tl.exp(x - tl.max(x, 0))
     tl.store(out_ptr + row * n + lanes, e / tl.sum(e, 0), mask=lanes < n)
 
@@ -42,6 +41,9 @@ DOMAIN, FINITE, CASES = {"M": (1, 3), "N": (1, 5)}, ["x"], 3
 
 def inputs(M, N, seed):
     return {"x": torch.randn(M, N, generator=torch.Generator().manual_seed(seed))}
+
+def run(M, N):
+    softmax(torch.empty(M, N))
 
 if __name__ == "__main__":
     n = int(sys.argv[1]) if sys.argv[1:] else 100

@@ -53,7 +53,7 @@ def test_commands_of_a_task_exist(page: Path) -> None:
     typed = re.findall(r"^(?: {4}| {8})(ttools .+)$", text, re.M)
     typed += re.findall(r"`(ttools [^`]+)`", text)
     for words in map(shlex.split, typed):
-        command = group.commands[words[1]]
+        command = group.commands.get(" ".join(words[1:3])) or group.commands[words[1]]
         options = {name for parameter in command.params for name in parameter.opts}
         assert {word for word in words[2:] if word.startswith("--")} <= options
 
