@@ -322,7 +322,10 @@ class TuningRun(Result):
 
     # ---- a problem
     def _find(self, problem: Problem, launch: TunedCall, space: list[Candidate]) -> str | None:
-        result = TuningResult(problem=problem, space=len(space), location=where(launch))
+        integers = {n: v for n, v in launch.arguments.items() if type(v) is int}
+        result = TuningResult(
+            problem=problem, space=len(space), location=where(launch), constants=integers
+        )
         self.results.append(result)
         self._parameters.update(launch.tuner.arg_names)
         if self._options.checks.reference:

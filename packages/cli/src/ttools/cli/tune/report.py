@@ -279,6 +279,7 @@ def _importances(entry: TuningEntry) -> Importances | None:
 
 def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     """Return a tuning as text."""
+    from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
     shown, problem = TuningView(entry), entry.problem
@@ -288,6 +289,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
         ("winner", reason(entry)),
         ("projected", shown.projected()),
         ("* less certain", shown.less_certain()),
+        ("rejected", "; ".join(map(str, failure_conditions(entry)))),
         ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
@@ -304,6 +306,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:
     """Yield a tuning as tables for Markdown."""
+    from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
     shown, problem = TuningView(entry), entry.problem
@@ -315,6 +318,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     remarks = [
         shown.left_out(),
         f"the winner is {won}" if won else "",
+        *(f"rejected: {found}" for found in failure_conditions(entry)),
         f"projected: {projected}" if (projected := shown.projected()) else "",
         f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",
