@@ -264,6 +264,31 @@ def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
         say("note", f"{file}: {entry.problem}")
 
 
+def write_as_files(form: str, entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """Write files of another project's format to a folder, or a single one to a file or stream.
+
+    Raises:
+        UsageError: There are several files, but no folder.
+    """
+    from ttools.tuner.configs.writing import WRITERS
+
+    files = WRITERS[form](entries)
+    if not files:
+        raise UsageError("no tuning has a winner, so there is nothing to write")
+    if output is not None and output.is_dir():
+        for name, text in files.items():
+            file = output / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(text, file)
+        return
+    if len(files) != 1:
+        raise UsageError(
+            f"the format {form} needs {counted(len(files), 'file')} for these tunings: give an "
+            "existing folder as --output FOLDER, or select a kernel with --only"
+        )
+    write_text(next(iter(files.values())), output)
+
+
 def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """Write the winners in the form that `--locked` reads."""
     from ttools.tuner.store.lock import lock_of, lock_text

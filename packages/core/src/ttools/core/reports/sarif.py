@@ -146,7 +146,8 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
 
 
 def _message(finding: Finding) -> str:
-    text = f"{finding.message} (kernel `{finding.kernel}`)"
+    kernel = f" (kernel `{finding.kernel}`)" if finding.kernel else ""
+    text = f"{finding.message}{kernel}"
     return f"{text}. Help: {finding.help}" if finding.help else text
 
 
