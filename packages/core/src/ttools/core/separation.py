@@ -27,7 +27,7 @@ FEWEST = 3
 _FIRST = 2
 #: More names or points than this are not examined, because the pairs of names would take long.
 _MOST_NAMES, _MOST_POINTS = 24, 2_000
-#: The distance of a point to the other side is computed from at most so many points of that side.
+#: Maximum number of points of the other side to which the distance of a point is computed.
 _MOST_COMPARED = 200
 #: Divisors in conditions without a second name.
 _DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
@@ -88,7 +88,7 @@ def separating_condition(
 
 @dataclass(frozen=True, kw_only=True)
 class _Space:
-    """What is known of the points without their results.
+    """Properties of the points that do not depend on their results.
 
     Attributes:
         varying: Names with different values.

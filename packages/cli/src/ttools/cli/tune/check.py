@@ -68,7 +68,7 @@ GpuOption = Annotated[
     ),
 ]
 FormOption = Annotated[
-    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
     _report("--format", help="Format of the report."),
 ]
 FailOnOption = Annotated[

@@ -27,7 +27,7 @@ from ttools.tuner.configs.formats import named_key
 from ttools.tuner.space.candidate import candidates, config_key
 from ttools.tuner.store.problem import problem_of
 
-#: A finding about ties names at most so many configurations.
+#: Maximum number of configurations that a finding about ties names.
 _MOST_TIES = 3
 
 
@@ -158,7 +158,7 @@ class AskedLaunch:
 
 @dataclass(kw_only=True)
 class Asked:
-    """What a program asked for.
+    """The keys and files that a program asked for.
 
     Attributes:
         program: The program as the user named it.

@@ -8,8 +8,8 @@
 | `lock` | a lock file of ttools | the winner for a key |
 | `store` | a store of ttools | a configuration that was tried |
 
-A defect of an entry is a finding, and the other entries of its file are read. The formats are those
-of vLLM 0.11 to 0.15, SGLang 0.5, FlagGems 4 and Triton 3.6 to 3.9.
+A defect of an entry is a finding, and the other entries of its file are read. docs/reference/tune.md
+names the versions of these projects.
 """
 
 from __future__ import annotations
