@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
@@ -152,10 +153,10 @@ def test_entries_are_tried_on_a_kernel(ttools: Run, tmp_path: Path) -> None:
 
 def test_entries_are_tried_on_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    options = {"num_warps": 4, "num_ctas": 1, "num_stages": 3}
+    options: dict[str, Any] = {"num_warps": 4, "num_ctas": 1, "num_stages": 3}
     for name, key in (("double_kernel", 1000), ("other_kernel", 1000)):
         rows = [
-            [{"kwargs": {"BLOCK": block}, **options}, [time] * 3]
+            [options | {"kwargs": {"BLOCK": block}}, [time] * 3]
             for block, time in ((64, 0.3), (256, 0.2), (512, 0.1))
         ]
         data = {"key": [key, "torch.float32", "torch.float32"], "configs_timings": rows}

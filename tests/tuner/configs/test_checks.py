@@ -69,7 +69,7 @@ def test_files_of_other_versions_of_triton_are_no_duplicates(tmp_path: Path) -> 
 
 
 def test_equal_choices_and_ties(tmp_path: Path) -> None:
-    text = "mm:\n- META: {B: 1}\n- {META: {B: 1}, num_warps: 4}\n- META: {B: 2}\n"
+    text = "mm:\n- META: {B: 1}\n- {META: {B: 1}, num_warps: 4}\n- {META: {B: 1}, maxnreg: 96}\n"
     (tmp_path / "tune_configs.yaml").write_text(text)
     times = {1: [0.010, 0.0095, 0.0105], 2: [0.0102, 0.0101, 0.0103], 3: [0.02, 0.02, 0.02]}
     rows = [[{"kwargs": {"B": b}, "num_warps": 4}, own] for b, own in times.items()]

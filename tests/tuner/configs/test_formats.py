@@ -59,7 +59,8 @@ def test_malformed_names_say_what_is_wrong(name: str, words: str) -> None:
 
 
 def test_entries_of_a_named_file(tmp_path: Path) -> None:
-    data = {"triton_version": "3.6.0", "1": config(16), "64": config(64, num_warps=8)}
+    data: dict[str, Any] = {"triton_version": "3.6.0", "1": config(16)}
+    data["64"] = config(64, num_warps=8)
     file = written(tmp_path / NAMED, json.dumps(data, indent=4))
     (read,) = read_config_files([tmp_path])
     assert (read.path, read.form, read.findings) == (file, "named", [])
@@ -124,8 +125,8 @@ def test_results_of_tritons_autotuner(tmp_path: Path) -> None:
         256: [0.02, 0.02, 0.02],
         512: [float("inf")] * 3,
     }
-    launch = {"num_warps": 4, "num_ctas": 1, "num_stages": 3, "maxnreg": None, "pre_hook": None}
-    rows = [[{"kwargs": {"BLOCK": block}, **launch}, own] for block, own in times.items()]
+    launch: dict[str, Any] = {"num_warps": 4, "num_ctas": 1, "maxnreg": None, "pre_hook": None}
+    rows: list[Any] = [[launch | {"kwargs": {"BLOCK": b}}, own] for b, own in times.items()]
     data = {"key": [1000, "torch.float32"], "configs_timings": rows}
     file = written(tmp_path / "add_kernel.autotune.json", json.dumps(data))
     (read,) = read_config_files([file])
@@ -189,6 +190,7 @@ def test_choices_of_flaggems(tmp_path: Path) -> None:
         ("mm: [3]", "config_unreadable"),
         ("mm: {a: 1}", "config_unsupported"),
         ("mm: [{strategy: log}]", "config_unsupported"),
+        ("mm: [{META: {A: 1}, strategy: [log]}]", "config_unsupported"),
         ("mm: [{gen: true}]", "config_unreadable"),
         ("mm: [{gen: true, param_map: {META: {A: a}}}]", "config_unreadable"),
         ("mm: [{gen: true, param_map: {META: {A: a}}, a: 4}]", "config_unreadable"),

@@ -129,7 +129,7 @@ def tune_check_command(
             device_map=device_map,
         )
         status = trial.run(gpus)
-        findings += trial.findings()
+        findings += trial.findings(is_complete=status == exit_codes.OK)
     entries = sum(len(file.entries) for file in read)
     report = Report(
         findings=tuple(findings),
@@ -152,7 +152,15 @@ class _Trial:
     """Runs a program, records what it asks for, and tries the entries on its launches.
 
     Attributes:
-        tried: Entries that were tried, by their number of attempts.
+        program: The program as the user named it.
+        inputs: The file with the inputs of a kernel, or None.
+        files: The files whose entries are tried.
+        reference: Function that computes the expected outputs; empty for the first configuration.
+        rtol: Relative tolerance; None for that of the dtype.
+        timeout: Time limit of a configuration in seconds.
+        threads: Number of threads of a launch.
+        workers: Number of processes that compile.
+        device_map: Mapping of the CUDA devices that a script names.
     """
 
     program: str
@@ -187,11 +195,18 @@ class _Trial:
             say("note", note)
         return exit_codes.OK
 
-    def findings(self) -> list[Finding]:
-        """Return the entries that are not used and those that failed."""
+    def findings(self, is_complete: bool) -> list[Finding]:
+        """Return the entries that failed and those that are not used.
+
+        Args:
+            is_complete: True if the program ended normally, so that all of its launches are known.
+        """
         from ttools.tuner.configs.checks import unused
 
         assert self._asked is not None
+        if not is_complete:
+            say("warning", "the program failed, so it is not known which entries are unused")
+            return self._found
         found, notes = unused(self.files, self._asked)
         for note in notes:
             say("note", note)
@@ -323,13 +338,13 @@ class _Trial:
         return [entry for entry in file.entries if has_key(entry, file, asked)]
 
     def _note_untried(self, file: ConfigFile, asked: AskedLaunch) -> None:
-        from ttools.tuner.configs.entries import AMD_OPTIONS
+        from ttools.tuner.configs.entries import OTHER_OPTIONS
 
-        names = {name for entry in file.entries for name in entry.values if name in AMD_OPTIONS}
+        names = {name for entry in file.entries for name in entry.values if name in OTHER_OPTIONS}
         if names:
             self._untried.setdefault(
                 f"entries of `{file.path}` with {', '.join(sorted(names))} were not tried: only "
-                "Triton's AMD backend has these options"
+                "backends for other GPUs have these options"
             )
 
     def _judge(self, tuning: Any, entries: Sequence[ConfigEntry], gpu: Gpu | None) -> None:

@@ -34,9 +34,9 @@ TuneFormat = Literal[
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW",
+        metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW | check …",
         show_default=False,
-        autocompletion=completion.words_or_scripts(("show", "export", "rules", "diff")),
+        autocompletion=completion.words_or_scripts(("show", "export", "rules", "diff", "check")),
         help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
 ]

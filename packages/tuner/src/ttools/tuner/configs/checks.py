@@ -16,7 +16,7 @@ from ttools.core.location import shown_path
 from ttools.core.reports.report import config_text, counted
 from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.configs.entries import (
-    AMD_OPTIONS,
+    OTHER_OPTIONS,
     ConfigEntry,
     ConfigFile,
     entry_finding,
@@ -360,7 +360,7 @@ def applicable(entries: Iterable[ConfigEntry], launch: AskedLaunch) -> list[Conf
         entry
         for entry in entries
         if not entry.failure
-        and not any(name in entry.values for name in AMD_OPTIONS)
+        and not any(name in entry.values for name in OTHER_OPTIONS)
         and entry.kernel in ("", launch.kernel, *_operators(entry, launch))
         and frozenset(entry.parameters) == launch.tuned
     ]

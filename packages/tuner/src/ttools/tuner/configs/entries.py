@@ -39,8 +39,8 @@ RULES = {
 }
 #: Launch options of Triton's NVIDIA and AMD backends; other names are parameters of the kernel.
 LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-#: Options that only Triton's AMD backend has.
-AMD_OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
+#: Options of other backends: those of AMD's, and one of Hygon's.
+OTHER_OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "num_ldmatrixes")
 #: The options of a launch that gives none, see `triton.Config`.
 _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 
@@ -79,7 +79,7 @@ class ConfigEntry:
     @property
     def parameters(self) -> dict[str, Any]:
         """The values of the kernel's own parameters."""
-        options = (*LAUNCH_OPTIONS, *AMD_OPTIONS)
+        options = (*LAUNCH_OPTIONS, *OTHER_OPTIONS)
         return {name: value for name, value in self.values.items() if name not in options}
 
     @property

@@ -8,8 +8,8 @@
 | `lock` | a lock file of ttools | the winner for a key |
 | `store` | a store of ttools | a configuration that was tried |
 
-A defect of an entry is a finding, and the other entries of its file are read. docs/reference/tune.md
-names the versions of these projects.
+A defect of an entry is a finding, and the other entries of its file are read. The page
+docs/reference/tune.md names the versions of these projects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ _MOST_BYTES = 64 << 20
 _MOST_GENERATED = 100_000
 #: What FlagGems launches if an entry does not say.
 _FLAGGEMS_DEFAULTS = {"num_warps": 4, "num_stages": 2}
-_FLAGGEMS_OPTIONS = ("num_warps", "num_stages", "num_ctas")
 #: Option and its highest value: more warps exceed the threads of a block on all GPUs.
 _MOST_WARPS = 32
 
@@ -398,7 +397,10 @@ def _flaggems_configs(item: Any) -> Iterator[dict[str, Any]]:
     if not item.get("gen"):
         if not isinstance(item.get("META"), dict):
             raise _UnknownFormError("an item without META is not read")
-        yield {**item["META"], **{n: item[n] for n in _FLAGGEMS_OPTIONS if n in item}}
+        options = {name: value for name, value in item.items() if name not in ("META", "gen")}
+        if any(isinstance(value, (dict, list)) for value in options.values()):
+            raise _UnknownFormError("an item with lists or mappings beside META is not read")
+        yield {**item["META"], **options}
         return
     sources = item.get("param_map")
     if not isinstance(sources, dict) or "META" not in sources:
