@@ -14,6 +14,7 @@ from ttools.core.findings.suppressions import CHECK, KINDS
 from ttools.core.gpus.launch_rules import rules_table
 from ttools.profiler.metrics import reference_text
 from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table, rules
+from ttools.tuner.configs.entries import RULES as file_rules
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -32,6 +33,13 @@ def test_every_rule_has_a_part_of_the_documentation() -> None:
         headings = re.findall(r"^#+ (.*)$", (REFERENCE.parent / page).read_text().lower(), re.M)
         anchors = [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings]
         assert not anchor or anchor in anchors, rule.page
+
+
+def test_every_kind_of_configuration_files_is_described() -> None:
+    rules = file_rules.values()
+    assert {rule.page for rule in rules} == {"reference/tune.md#check-configuration-files"}
+    text = (REFERENCE / "tune.md").read_text().partition("## Check configuration files")[2]
+    assert set(re.findall(r"`(config_\w+)`", text.partition("\n## ")[0])) == set(file_rules)
 
 
 def test_the_table_of_launch_rules_agrees_with_the_code() -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,13 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, shown_at
-from ttools.cli.lsp.server import counts_text, diagnostics, range_of, read_editor_settings
+from ttools.cli.lsp.server import (
+    counts_text,
+    diagnostics,
+    fixes,
+    range_of,
+    read_editor_settings,
+)
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
@@ -50,6 +57,27 @@ def test_columns_count_code_units_of_the_encoding(
     byte = '"😀"; f(x)'.encode().index(b"f(x)") + 1
     span = range_of(SourceLocation(str(file), 1, byte), PositionCodec(encoding))
     assert span == types.Range(types.Position(0, first - 1), types.Position(0, first + 3))
+
+
+def test_an_editor_is_offered_the_missing_mask(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "def k(x_ptr, y_ptr, n):\n"
+        "    m = offs < n\n"
+        "    x = tl.load(x_ptr + offs, mask=m)\n"
+        "    tl.store(y_ptr + offs, x)\n"
+    )
+    store = replace(finding(SourceLocation(str(file), 4, 5)), kind="oob_store")
+    reports = Reports({"run": Loaded(time.time() + 60, findings=(store,))})
+    codec = PositionCodec()
+    assert fixes(reports, str(file), 1, 3, codec) == []
+    (action,) = fixes(reports, str(file), 4, 4, codec)
+    assert action.title == "Add `mask=m` to this store"
+    assert action.kind == types.CodeActionKind.QuickFix
+    at = types.Position(3, 28)
+    assert action.edit.changes == {file.as_uri(): [types.TextEdit(types.Range(at, at), ", mask=m")]}
+    outdated = Reports({"run": Loaded(0, findings=(store,))})
+    assert fixes(outdated, str(file), 4, 4, codec) == []
 
 
 def test_findings_at_missing_lines_are_still_shown(tmp_path: Path) -> None:

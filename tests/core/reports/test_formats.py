@@ -212,7 +212,7 @@ CUT_SHORT = Unfinished(
 )
 
 
-@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github", "html"])
+@pytest.mark.parametrize("form", ["text", "json", "brief", "sarif", "junit", "github", "html"])
 def test_every_format_reports_unfinished_checks(form: str) -> None:
     entry = TallyEntry(
         spec=LaunchSpec(kernel="slow", grid=(1, 1, 1)), count=3, unfinished=(CUT_SHORT,)
@@ -222,7 +222,7 @@ def test_every_format_reports_unfinished_checks(form: str) -> None:
         written = write_report(Report(findings=(), launches=launches), form)
         assert "launch 3: race analysis stopped after 10 s" in written
         assert launches[0].kernel in written
-        if form in ("text", "json", "github", "html"):
+        if form in ("text", "json", "brief", "github", "html"):
             summary = "no finding in 1 kernel, 2 launches" if checked else "no launch was checked"
             assert summary in written
             assert checked or "no finding" not in written

@@ -27,6 +27,7 @@ from ttools.cli.prove.command import prove_command
 from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import REPLAY_HELP, ReplayCommand, TargetCommand
+from ttools.cli.tune.check import tune_check_command
 from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.cli.tune.stores import (
     tune_diff_command,
@@ -57,6 +58,7 @@ app.command("profile compare", cls=SidesCommand)(profile_compare_command)
 app.command("profile sweep", cls=Command)(profile_sweep_command)
 app.command("profile view", cls=Command)(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
+app.command("tune check", cls=Command)(tune_check_command)
 app.command("tune show", cls=Command)(tune_show_command)
 app.command("tune export", cls=Command)(tune_export_command)
 app.command("tune diff", cls=Command)(tune_diff_command)

@@ -29,14 +29,21 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 Content = TypeVar("Content")
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(
+    text: str | bytes, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
     """Parse a JSON text.
+
+    Args:
+        text: The text.
+        pairs: Makes an object from its names and values, which may contain a name twice. By default
+            an object is a dictionary with the last value of each name.
 
     Raises:
         ValueError: The text is not JSON or nests deeper than `DEEPEST`.
     """
     try:
-        return _bounded(json.loads(text))
+        return _bounded(json.loads(text, object_pairs_hook=pairs))
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
 

@@ -21,7 +21,7 @@ _OFF = ("off", "false", "no", "0", "")
 _ON = ("on", "true", "yes", "1")
 _SEVERITIES = ("error", "warning", "note")
 _VIEW_BOUNDS = ("error", "warning", "off")
-_FORMATS = ("text", "markdown", "json", "sarif", "junit", "github", "html")
+_FORMATS = ("text", "markdown", "json", "brief", "sarif", "junit", "github", "html")
 
 
 def add_options(parser: pytest.Parser) -> None:

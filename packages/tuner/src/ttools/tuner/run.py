@@ -86,6 +86,8 @@ class TuningRun(Result):
         starts_early: If True, worker processes on a GPU start with the run instead of with the
             first launch.
         program: Name of the program in the store, which records that all its tunings were complete.
+        configs: Called with each launch; returns the configurations to try instead of those of its
+            autotuner. A launch for which it returns one configuration is not tuned.
 
     Attributes:
         results: Results in the order of the launches.
@@ -115,6 +117,7 @@ class TuningRun(Result):
         servers: Mapping[str, ForkServer] = MappingProxyType({}),
         starts_early: bool = True,
         program: str = "",
+        configs: Callable[[TunedCall], Sequence[Any]] | None = None,
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -134,7 +137,7 @@ class TuningRun(Result):
         self._pools: Pools | None = None
         self._visible = visible_gpus()
         self._starts_early = starts_early and not locked and options.workers != 0
-        self._program = program
+        self._program, self._configs = program, configs
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
         self.notes: list[str] = []
@@ -253,6 +256,8 @@ class TuningRun(Result):
                 configurations.
             Exception: The exception of the first configuration, if none of them runs.
         """
+        if self._configs is not None:
+            launch = replace(launch, configs=self._configs(launch))
         space = self._candidates(launch)
         if len(space) == 1:
             self.single[launch.kernel] = None
@@ -322,7 +327,10 @@ class TuningRun(Result):
 
     # ---- a problem
     def _find(self, problem: Problem, launch: TunedCall, space: list[Candidate]) -> str | None:
-        result = TuningResult(problem=problem, space=len(space), location=where(launch))
+        integers = {n: v for n, v in launch.arguments.items() if type(v) is int}
+        result = TuningResult(
+            problem=problem, space=len(space), location=where(launch), constants=integers
+        )
         self.results.append(result)
         self._parameters.update(launch.tuner.arg_names)
         if self._options.checks.reference:

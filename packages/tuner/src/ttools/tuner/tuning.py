@@ -47,6 +47,7 @@ class TuningResult(Result):
         bound: Percentage by which, with confidence, the best configuration found may be slower than
             the best of the space; None if `within` was not requested.
         present: Key of the configuration in use before; None if unknown.
+        constants: Integer arguments of the launch by name.
     """
 
     problem: Problem
@@ -61,6 +62,7 @@ class TuningResult(Result):
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
     present: str | None = None
+    constants: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[Trial]:
@@ -91,6 +93,7 @@ class TuningResult(Result):
             complete=self.complete,
             location=self.location,
             present=self.present,
+            constants=self.constants,
         )
 
 

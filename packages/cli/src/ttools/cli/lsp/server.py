@@ -33,6 +33,7 @@ from pygls.workspace import PositionCodec
 
 from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, same_file
 from ttools.core.errors import UsageError, did_you_mean
+from ttools.core.findings.edits import edit_of
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation, extent, location_of_line, source_lines
 from ttools.core.process.worker import exit_text
@@ -95,6 +96,38 @@ def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
     columns = extent(location) or (len(text) - len(text.lstrip()) + 1, len(text) + 1)
     first, end = (types.Position(number, column - 1) for column in columns)
     return codec.range_to_client_units(lines, types.Range(first, end))
+
+
+def fixes(
+    reports: Reports, file: str, first: int, last: int, codec: PositionCodec
+) -> list[types.CodeAction]:
+    """Return the edits that correct findings on lines of a file, unless it has changed since.
+
+    Args:
+        reports: The reports that are shown.
+        file: Path of the file.
+        first: First line, from 1.
+        last: Last line.
+        codec: Converts positions to the editor's units.
+    """
+    actions = []
+    for location, finding, stale in reports.findings():
+        wanted = first <= location.line <= last and same_file(location.file, file)
+        edit = edit_of(finding) if wanted and not stale else None
+        if edit is None:
+            continue
+        at = types.Position(edit.line - 1, edit.column - 1)
+        there = codec.range_to_client_units(source_lines(edit.file), types.Range(at, at))
+        changes = {Path(edit.file).as_uri(): [types.TextEdit(there, edit.text)]}
+        actions.append(
+            types.CodeAction(
+                title=edit.title,
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=[_diagnostic(location, finding, stale, codec)],
+                edit=types.WorkspaceEdit(changes=changes),
+            )
+        )
+    return actions
 
 
 def hover(reports: Reports, file: str, line: int, root: Path) -> str:
@@ -450,12 +483,8 @@ def new_server() -> Server:
         return types.Hover(types.MarkupContent(kind=types.MarkupKind.Markdown, value=text))
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
-    def actions(params: types.CodeActionParams) -> list[types.Command]:
-        # Requests for specific kinds, such as fixes on save, get no actions.
-        if params.context.only or not (to_fs_path(params.text_document.uri) or "").endswith(".py"):
-            return []
-        uri = params.text_document.uri
-        return [types.Command(title, name, arguments=[uri]) for name, title in _TITLES.items()]
+    def actions(params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+        return _actions(server, params)
 
     @server.command(SANITIZE)
     async def sanitize(*words: str) -> str:
@@ -475,6 +504,25 @@ def new_server() -> Server:
         server.end_runs()
 
     return server
+
+
+def _actions(
+    server: Server, params: types.CodeActionParams
+) -> list[types.Command | types.CodeAction]:
+    """Return the edits for the lines of a request, and the commands for its file."""
+    file = to_fs_path(params.text_document.uri) or ""
+    only = params.context.only
+    if not file.endswith(".py"):
+        return []
+    found: list[types.Command | types.CodeAction] = []
+    if not only or types.CodeActionKind.QuickFix in only:
+        lines = params.range.start.line + 1, params.range.end.line + 1
+        found += fixes(server.reports, file, *lines, server.workspace.position_codec)
+    # Requests for specific kinds, such as fixes on save, get no commands.
+    if only:
+        return found
+    uri = params.text_document.uri
+    return found + [types.Command(title, name, arguments=[uri]) for name, title in _TITLES.items()]
 
 
 def _files(words: Sequence[str]) -> list[str]:

@@ -85,7 +85,7 @@ VerboseOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
     _report("--format", help="Format of the report."),
 ]
 FailOnOption = Annotated[

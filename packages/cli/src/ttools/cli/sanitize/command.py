@@ -211,7 +211,7 @@ _suppress = partial(typer.Option, rich_help_panel="Suppression")
 _gpu = partial(typer.Option, rich_help_panel="On a GPU")
 
 FindingsFormatOption = Annotated[
-    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
     _report("--format", help="Format of the report."),
 ]
 FailOnOption = Annotated[

@@ -16,14 +16,27 @@ _keep = partial(typer.Option, rich_help_panel="Store")
 _report = partial(typer.Option, rich_help_panel="Report")
 
 #: Output formats of tunings.
-TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "t4", "html", "python"]
+TuneFormat = Literal[
+    "text",
+    "markdown",
+    "json",
+    "csv",
+    "lock",
+    "t4",
+    "html",
+    "python",
+    "vllm",
+    "sglang",
+    "flaggems",
+    "triton",
+]
 
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW",
+        metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW | check …",
         show_default=False,
-        autocompletion=completion.words_or_scripts(("show", "export", "rules", "diff")),
+        autocompletion=completion.words_or_scripts(("show", "export", "rules", "diff", "check")),
         help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
 ]
@@ -202,7 +215,7 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     _report(
         "--format",
-        help="Output format. Report and show: text, json or html; export: csv, json, lock or t4; "
-        "diff: text or json; rules: python or json.",
+        help="Output format. Report and show: text, json or html; export: csv, json, lock, "
+        "t4, vllm, sglang, flaggems or triton; diff: text or json; rules: python or json.",
     ),
 ]

@@ -264,6 +264,31 @@ def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
         say("note", f"{file}: {entry.problem}")
 
 
+def write_as_files(form: str, entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """Write files of another project's format to a folder, or a single one to a file or stream.
+
+    Raises:
+        UsageError: There are several files, but no folder.
+    """
+    from ttools.tuner.configs.writing import WRITERS
+
+    files = WRITERS[form](entries)
+    if not files:
+        raise UsageError("no tuning has a winner, so there is nothing to write")
+    if output is not None and output.is_dir():
+        for name, text in files.items():
+            file = output / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(text, file)
+        return
+    if len(files) != 1:
+        raise UsageError(
+            f"the format {form} needs {counted(len(files), 'file')} for these tunings: give an "
+            "existing folder as --output FOLDER, or select a kernel with --only"
+        )
+    write_text(next(iter(files.values())), output)
+
+
 def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """Write the winners in the form that `--locked` reads."""
     from ttools.tuner.store.lock import lock_of, lock_text
@@ -279,6 +304,7 @@ def _importances(entry: TuningEntry) -> Importances | None:
 
 def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     """Return a tuning as text."""
+    from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
     shown, problem = TuningView(entry), entry.problem
@@ -288,6 +314,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
         ("winner", reason(entry)),
         ("projected", shown.projected()),
         ("* less certain", shown.less_certain()),
+        ("rejected", "; ".join(map(str, failure_conditions(entry)))),
         ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
@@ -304,6 +331,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:
     """Yield a tuning as tables for Markdown."""
+    from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
     shown, problem = TuningView(entry), entry.problem
@@ -315,6 +343,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     remarks = [
         shown.left_out(),
         f"the winner is {won}" if won else "",
+        *(f"rejected: {found}" for found in failure_conditions(entry)),
         f"projected: {projected}" if (projected := shown.projected()) else "",
         f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",

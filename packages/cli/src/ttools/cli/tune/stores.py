@@ -121,6 +121,8 @@ class Reading:
     stores: int = 1
 
 
+#: Formats of other projects, which consist of files with names of their own.
+FILES: tuple[TuneFormat, ...] = ("vllm", "sglang", "flaggems", "triton")
 READINGS = {
     "show": Reading(
         writers={
@@ -136,6 +138,7 @@ READINGS = {
             "json": tune_report.write_as_json,
             "lock": tune_report.write_as_lock,
             "t4": tune_report.write_as_t4,
+            **{form: partial(tune_report.write_as_files, form) for form in FILES},
         }
     ),
     "diff": Reading(
@@ -186,7 +189,9 @@ def tune_show_command(
 def tune_export_command(
     store: StoreArgument = None,
     only: StoresOnlyOption = None,
-    form: Annotated[Literal["csv", "json", "lock", "t4"], _form()] = "csv",
+    form: Annotated[
+        Literal["csv", "json", "lock", "t4", "vllm", "sglang", "flaggems", "triton"], _form()
+    ] = "csv",
     history: HistoryOption = False,
     output: options.OutputOption = None,
 ) -> None:
@@ -238,7 +243,8 @@ def read_stores(
         raise UsageError(f"`ttools tune {word}` writes {formats}, not {chosen}")
     if history and chosen != "csv":
         raise UsageError("--history is for `ttools tune export --format csv`")
-    require_folder(output)
+    if chosen not in FILES or output is None or not output.is_dir():
+        require_folder(output)
     entries = [_entries(file, only) for file in files]
     write = reading.writers[chosen]
     if chosen == "csv":

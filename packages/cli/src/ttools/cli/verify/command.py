@@ -159,7 +159,7 @@ VerboseOption = Annotated[
     ),
 ]
 VerdictFormatOption = Annotated[
-    Literal["text", "markdown", "json", "html", "sarif", "junit", "github"],
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
     _report(
         "--format",
         help="Format of the report; with --batch, only text and json, which has a line per file.",

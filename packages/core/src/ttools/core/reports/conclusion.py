@@ -45,6 +45,8 @@ def _verdict(report: Report) -> Literal["passed", "failed", "unknown", ""]:
         return report.cases.verdict
     if report.failing or (report.sizes is not None and report.sizes.verdict == "fails"):
         return "failed"
+    if report.examined:
+        return "passed"
     if report.sizes is None:
         return ""
     return "passed" if report.sizes.verdict == "proved" else "unknown"

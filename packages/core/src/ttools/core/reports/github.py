@@ -34,7 +34,8 @@ def _command(finding: Finding, report: Report) -> str:
             properties["endLine"] = finding.location.line
             properties["col"] = columns[0]
             properties["endColumn"] = columns[1] - 1
-    properties["title"] = f"{finding.check}: {finding.kind} in {finding.kernel}"
+    kernel = f" in {finding.kernel}" if finding.kernel else ""
+    properties["title"] = f"{finding.check}: {finding.kind}{kernel}"
     texts = [finding.message, witness_text(finding), *finding.notes, affected_text(finding)]
     if finding.help:
         texts.append(f"help: {finding.help}")

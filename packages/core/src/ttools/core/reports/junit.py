@@ -88,6 +88,8 @@ def _program(report: Report) -> TestSuite:
     suite, case = TestSuite(name), TestCase("program", name, 0)
     if report.exit_code:
         case.result = [Error(f"the program exited with status {report.exit_code}", "exit_status")]
+    elif report.examined:
+        case.system_out = _clean(summary(report))
     else:
         case.result = [Skipped(no_launch(report))]
     suite.add_testcase(case)

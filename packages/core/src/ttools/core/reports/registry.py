@@ -15,6 +15,7 @@ from ttools.core.reports.report import Report
 WRITERS = {
     "text": "ttools.core.reports.text",
     "json": "ttools.core.reports.json",
+    "brief": "ttools.core.reports.brief",
     "sarif": "ttools.core.reports.sarif",
     "junit": "ttools.core.reports.junit",
     "github": "ttools.core.reports.github",

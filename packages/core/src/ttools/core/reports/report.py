@@ -71,6 +71,7 @@ class Report:
         root: Folder to which paths are shown relative.
         sizes: The verdict on a range of sizes, if one was requested.
         cases: The verdict of a comparison with a reference, if that is the subject of the report.
+        examined: What was examined if it was no run, such as `3 files with 40 configurations`.
     """
 
     findings: tuple[Finding, ...]
@@ -87,6 +88,7 @@ class Report:
     root: Path = field(default_factory=Path.cwd)
     sizes: SizesVerdict | None = None
     cases: CasesVerdict | None = None
+    examined: str = ""
 
     @property
     def failing(self) -> tuple[Finding, ...]:
@@ -187,6 +189,8 @@ def summary(report: Report) -> str:
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
+    if report.examined:
+        return f"{counts or 'no finding'} in {report.examined}{hidden}"
     if report.cases is not None:
         passed = report.cases.verdict == "passed"
         tried = "" if passed else f"{counted(report.cases.tried, 'case')} tried"

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ttools.core.environment import installed_version
+from ttools.core.findings.edits import Edit, edit_of
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.findings.suppressions import KINDS, Suppressed
 from ttools.core.location import SourceLocation, extent, location_of_line, source_line
@@ -140,13 +141,29 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
     }
     if related := [_related(other, index, root) for index, other in enumerate(finding.related)]:
         result["relatedLocations"] = related
+    if (edit := edit_of(finding)) is not None:
+        result["fixes"] = [_fix(edit, root)]
     if finding.location is not None and finding.location.callers:
         result["stacks"] = [_stack(finding.location, finding.kernel, root)]
     return result
 
 
+def _fix(edit: Edit, root: Path) -> dict[str, Any]:
+    """Return an edit; a region without characters is an insertion."""
+    at = {
+        "startLine": edit.line,
+        "startColumn": edit.column,
+        "endLine": edit.line,
+        "endColumn": edit.column,
+    }
+    replacement = {"deletedRegion": at, "insertedContent": {"text": edit.text}}
+    change = {"artifactLocation": _artifact(edit.file, root), "replacements": [replacement]}
+    return {"description": {"text": edit.title}, "artifactChanges": [change]}
+
+
 def _message(finding: Finding) -> str:
-    text = f"{finding.message} (kernel `{finding.kernel}`)"
+    kernel = f" (kernel `{finding.kernel}`)" if finding.kernel else ""
+    text = f"{finding.message}{kernel}"
     return f"{text}. Help: {finding.help}" if finding.help else text
 
 

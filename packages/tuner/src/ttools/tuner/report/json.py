@@ -9,6 +9,7 @@ from typing import Any
 
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.importances import importances
+from ttools.tuner.store.failing import failure_conditions
 from ttools.tuner.store.ranking import (
     compared_with_winner,
     estimate,
@@ -66,6 +67,7 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "winner": winner,
         "reason": reason(entry),
         "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
+        "failure_conditions": [asdict(found) for found in failure_conditions(entry)],
         "gain_over_first": gain_over_first(entry),
         "present": json.loads(entry.present) if entry.present else None,
         "gain_over_present": gain_over_present(entry),

@@ -12,6 +12,7 @@ from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.html import key_text
 from ttools.tuner.report.texts import mark
+from ttools.tuner.store.failing import failure_conditions
 from ttools.tuner.store.ranking import estimate, ranked, reason, samples, winning_trial
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def shown_tuning(entry: TuningEntry, space: int, notes: Iterable[str]) -> Iterat
     yield Table(title, _COLUMNS, [_row(entry, trial) for trial in ranked(entry)])
     if won := reason(entry):
         yield Text(f"the winner is {won}")
+    yield from (Text(f"rejected: {found}") for found in failure_conditions(entry))
     yield from map(Text, notes)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timezone
@@ -67,6 +67,7 @@ class TuningEntry:
         complete: True if the search was not interrupted.
         location: File and line of the kernel.
         present: Key of the configuration in use before this tuning; it is not stored.
+        constants: Integer arguments of the launch by name; they are not stored.
     """
 
     problem: Problem
@@ -77,6 +78,7 @@ class TuningEntry:
     complete: bool = False
     location: tuple[str, int] | None = None
     present: str | None = None
+    constants: Mapping[str, int] = field(default_factory=dict)
 
 
 class TuningStore:

@@ -1,0 +1,193 @@
+"""Edits of the source that correct a finding, where the correction is certain.
+
+An access outside its tensor that has no mask gets the mask of another access of the same function
+if that access has the same offsets. This is certain only under these conditions: all masked
+accesses with these offsets have the same mask; the offsets and the mask are computed from names
+that the function assigns at most once, before the access; and a load is masked like another load,
+whose `other` it takes over. An access with other offsets, or with different masks beside it, has
+no edit.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ttools.core.findings.findings import Finding
+from ttools.core.location import SourceLocation, source_lines
+from ttools.core.syntax_trees import functions_around, read_names
+
+#: Kinds of findings that a missing mask causes.
+_KINDS = ("oob_load", "oob_store", "view_oob")
+#: Position of the mask among the arguments.
+_MASK_AT = {"load": 1, "store": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """An insertion into a source file.
+
+    Attributes:
+        file: Path of the file.
+        line: Line of the insertion, from 1.
+        column: Column in characters, from 1, before which the text is inserted.
+        text: The inserted text.
+        title: What the edit does, as a title in an editor.
+    """
+
+    file: str
+    line: int
+    column: int
+    text: str
+    title: str
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A call of `tl.load` or `tl.store`.
+
+    Attributes:
+        call: The call.
+        kind: `load` or `store`.
+        offsets: Terms of the address without the pointer, as text; empty if there is no pointer.
+        mask: Its mask, or None.
+        other: The value of masked lanes of a load, or None.
+        names: Names in the offsets.
+    """
+
+    call: ast.Call
+    kind: str
+    offsets: frozenset[str]
+    mask: ast.expr | None
+    other: ast.expr | None
+    names: frozenset[str]
+
+
+def edit_of(finding: Finding) -> Edit | None:
+    """Return the edit that corrects a finding, or None if no correction is certain."""
+    location = finding.location
+    if finding.kind not in _KINDS or location is None or location.callers:
+        return None
+    source = "".join(source_lines(location.file))
+    functions = functions_around(source, location.line)
+    if not functions:
+        return None
+    function = functions[-1]
+    accesses = list(_accesses(function))
+    own = next((access for access in accesses if _is_at(access.call, location)), None)
+    if own is None or own.mask is not None or not own.offsets:
+        return None
+    like = [a for a in accesses if a.offsets == own.offsets and a.mask is not None]
+    if own.kind == "load":
+        like = [access for access in like if access.kind == "load"]
+    texts = {_arguments(access, own.kind) for access in like}
+    if len(texts) != 1 or (own.call.keywords and own.call.keywords[-1].arg is None):
+        return None
+    model = like[0]
+    assert model.mask is not None
+    names = own.names | read_names(model.mask)
+    if model.other is not None:
+        names |= read_names(model.other)
+    if not all(_is_settled(function, name, own.call) for name in names):
+        return None
+    last = max(
+        (*own.call.args, *(keyword.value for keyword in own.call.keywords)),
+        key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0),
+    )
+    line, end = last.end_lineno or location.line, last.end_col_offset or 0
+    before = source.splitlines()[line - 1].encode()[:end].decode(errors="ignore")
+    (text,) = texts
+    return Edit(
+        file=location.file,
+        line=line,
+        column=len(before) + 1,
+        text=text,
+        title=f"Add `{text.removeprefix(', ')}` to this {own.kind}",
+    )
+
+
+def _arguments(access: _Access, kind: str) -> str:
+    """Return the arguments that give an access of a kind the mask of another one."""
+    assert access.mask is not None
+    text = f", mask={ast.unparse(access.mask)}"
+    if kind == "load" and access.other is not None:
+        text += f", other={ast.unparse(access.other)}"
+    return text
+
+
+def _is_at(call: ast.Call, location: SourceLocation) -> bool:
+    """Return whether an operation with a location belongs to a call."""
+    if location.line != call.lineno:
+        return False
+    return not location.column or location.column - 1 in (call.col_offset, call.func.col_offset)
+
+
+def _accesses(function: ast.FunctionDef) -> Iterator[_Access]:
+    """Yield the calls of load and store in a function."""
+    parameters = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if name not in _MASK_AT or not isinstance(owner, ast.Name) or owner.id in parameters:
+            continue
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        mask = given.get("mask") or next(iter(node.args[_MASK_AT[name] :]), None)
+        other = given.get("other") or next(iter(node.args[2:3] if name == "load" else ()), None)
+        terms = list(_terms(node.args[0]))
+        pointers = [t for t in terms if isinstance(t, ast.Name) and t.id in parameters]
+        rest = [term for term in terms if term not in pointers[:1]]
+        yield _Access(
+            call=node,
+            kind=name,
+            offsets=frozenset(map(ast.dump, rest)) if pointers and rest else frozenset(),
+            mask=None if isinstance(mask, ast.Constant) and mask.value is None else mask,
+            other=other,
+            names=frozenset().union(*map(read_names, rest)),
+        )
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the terms of a sum."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from _terms(node.left)
+        yield from _terms(node.right)
+    else:
+        yield node
+
+
+def _is_settled(function: ast.FunctionDef, name: str, call: ast.Call) -> bool:
+    """Return whether a name has one value in a function, which it has before a call.
+
+    It is assigned by no statement, or by one that stands in a list of statements around the call
+    and before it.
+    """
+    writes = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+    ]
+    if not writes:
+        return True
+    if len(writes) > 1:
+        return False
+    for statements in _around(function, call):
+        for statement in statements:
+            if call in ast.walk(statement):
+                break
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and writes[0] in ast.walk(
+                statement
+            ):
+                return True
+    return False
+
+
+def _around(function: ast.FunctionDef, call: ast.Call) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements of a function that contain a call."""
+    for node in ast.walk(function):
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list) and any(call in ast.walk(s) for s in statements):
+                yield statements

@@ -1,0 +1,1 @@
+"""Files of configurations that programs ship: reading, checking and writing them."""
