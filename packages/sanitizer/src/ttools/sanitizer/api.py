@@ -134,7 +134,7 @@ class Sanitization(ContextDecorator, Result):
         )
 
     def to(self, form: str, *, verbose: bool = False) -> str:
-        """Return the report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
+        """Return the report as `text`, `markdown`, `json`, `sarif`, `junit`, `github` or `html`.
 
         Args:
             verbose: If True, the text shows every finding in full. By default, it shows one

@@ -202,7 +202,7 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     _report(
         "--format",
-        help="Output format. Report and show: text, json or html; export: csv, json, lock or t4; "
-        "diff: text or json; rules: python or json.",
+        help="Output format. Report and show: text, markdown, json or html; export: csv, json, "
+        "lock or t4; diff: text or json; rules: python or json.",
     ),
 ]

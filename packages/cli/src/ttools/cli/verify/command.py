@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,14 +16,13 @@ from ttools.cli.console import (
     require_folder,
     say,
     verbosity,
-    write_json,
     write_text,
 )
-from ttools.cli.markdown import text_as_markdown
 from ttools.cli.options import read_ray
 from ttools.cli.progress import State, ticking
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_line
+from ttools.core.reports.markdown_syntax import text_as_markdown
 from ttools.core.reports.report import counted
 
 if TYPE_CHECKING:
@@ -246,19 +246,15 @@ def verify_command(
             verification = verify_here(subject, settings, write_tests, report_progress)
         except KeyboardInterrupt:
             verification, interrupted = _interrupted(*counts), True
-    name = shown_line(subject["candidate"])
-    if form == "json":
-        write_json(verification.as_dict(), output)
-    elif form in ("text", "markdown"):
+    verification = replace(verification, candidate=shown_line(subject["candidate"]))
+    if form in ("text", "markdown"):
         from ttools.verifier.report.text import text_of
 
-        text = text_of(verification, name, verbose=verbose or verbosity() == "verbose")
+        shown_in_full = verbose or verbosity() == "verbose"
+        text = text_of(verification, verification.candidate, verbose=shown_in_full)
         write_text(text_as_markdown(text) if form == "markdown" else text, output)
     else:
-        from ttools.core.reports.registry import write_report
-        from ttools.verifier.report.findings import report_of
-
-        write_text(write_report(report_of(verification, name), form), output)
+        write_text(verification.to(form), output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 

@@ -102,6 +102,6 @@ def _finding(
 
 def _definition(file: str, name: str) -> SourceLocation | None:
     """Return the line where the candidate is defined."""
-    source = "".join(source_lines(str(Path(file).absolute())))
+    source = "".join(source_lines(str(Path(file).absolute()))) if file else ""
     lines = [function.lineno for function in functions_in(source) if function.name == name]
     return SourceLocation(str(Path(file).absolute()), lines[-1], 0) if lines else None
