@@ -90,8 +90,8 @@ def test_usage_errors(called_ttools: Run) -> None:
         ),
         (["verify", "--gpu", "mi300x", f"{FILE}:right"], "emulates only CUDA devices"),
         (["verify", "--batch", ".", f"{FILE}:right"], "do not give other files"),
-        (["verify", "--batch", ".", "--format", "markdown"], "--batch writes text or json"),
-        (["verify", "--batch", ".", "--format", "junit"], "--batch writes text or json, not junit"),
+        (["verify", "--batch", ".", "--format", "github"], "html or junit, not github"),
+        (["verify", "--batch", ".", "--format", "sarif"], "html or junit, not sarif"),
     ):
         result = called_ttools(*words)
         assert (result.returncode, "Traceback" in result.stderr) == (2, False)

@@ -41,13 +41,9 @@ def page_summary(report: Report, links: Mapping[int, str]) -> PageSummary:
 
 
 def _verdict(report: Report) -> Literal["passed", "failed", "unknown", ""]:
-    if report.cases is not None:
-        return report.cases.verdict
-    if report.failing or (report.sizes is not None and report.sizes.verdict == "fails"):
-        return "failed"
-    if report.sizes is None:
-        return ""
-    return "passed" if report.sizes.verdict == "proved" else "unknown"
+    """Return the verdict; a run of some sizes without failures has none."""
+    some_sizes = report.cases is None and report.sizes is None
+    return "" if some_sizes and report.outcome != "failed" else report.outcome
 
 
 def _conclusion(report: Report) -> str:
