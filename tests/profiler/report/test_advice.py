@@ -43,6 +43,7 @@ GIVEN = {
     "mask_overhead": ("x = tl.load(x_ptr + row * columns", 1 - 520 / 1024),
     "loaded_again": ("weight = tl.load(weight_ptr", 16.0),
     "contended_atomic": ("tl.atomic_add(out_ptr + x, 1)", None),
+    "bank_conflicts": ("total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs)", None),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_place
@@ -32,7 +33,7 @@ _FINDING_LINES = 12
 _KERNEL_LINES = 38
 #: Columns of a terminal.
 _WIDTH = 80
-#: The most findings that a block lists in a line each.
+#: The most findings that a block lists in a paragraph each.
 _MOST_FOLDED = 8
 
 
@@ -61,9 +62,10 @@ def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: boo
     for n, group in enumerate(groups):
         text = group_text(group, root)
         lines = _rows(text.splitlines()) + 1
-        later = sum(map(len, groups[n + 1 :]))
+        later = [finding for group in groups[n + 1 :] for finding in group]
         # The list of the others, which has its own heading, must fit, too.
-        if n and used + lines + min(later, _MOST_FOLDED) + 2 * bool(later) > _KERNEL_LINES:
+        listed = 1 + _rows(_folded(later, groups[0][0], root, "")) if later else 0
+        if n and used + lines + listed > _KERNEL_LINES:
             rest = [finding for group in groups[n:] for finding in group]
             blocks.append("\n".join(_folded(rest, groups[0][0], root, "")))
             break
@@ -90,7 +92,7 @@ def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -
 
 
 def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str) -> list[str]:
-    """Return findings in a line each, with a heading.
+    """Return findings in a paragraph each, with a heading.
 
     Args:
         first: A finding whose file need not be repeated.
@@ -101,8 +103,14 @@ def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str
     heading = f"{counted(len(findings), 'further finding')} (`-v` shows {shows} in full):"
     lines = [f"{indent}{heading}"]
     for finding in listed:
-        line = f"{indent}  {folded_line(finding, first, root)}"
-        lines.append(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]} …")
+        lines += wrap(
+            folded_line(finding, first, root),
+            _WIDTH,
+            initial_indent=f"{indent}  ",
+            subsequent_indent=f"{indent}    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     if more := len(findings) - len(listed):
         lines.append(f"{indent}  and {counted(more, 'more finding')}")
     return lines

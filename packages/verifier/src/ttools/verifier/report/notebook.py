@@ -36,7 +36,7 @@ def _formats(found: Verification) -> Formats:
 def _parts(found: Verification) -> Iterator[Part]:
     """Yield the parts of a notebook's output."""
     why = found.failures[0].detail if found.failures else found.reason
-    yield Text(": ".join(filter(None, [found.verdict, why])))
+    yield Text(": ".join(filter(None, [found.outcome, why])))
     for failure in found.failures:
         yield Code("\n".join(failure_lines(failure, verbose=False)))
     for warning in found.warnings:

@@ -68,7 +68,7 @@ def _first_lines(name: str, found: Verification) -> Iterator[str]:
     if len(whole) <= _WIDTH:
         yield whole
         return
-    yield f"{name}: {found.verdict}"
+    yield f"{name}: {found.outcome}"
     yield from _wrapped(found.reason, "    ")
 
 
@@ -82,7 +82,7 @@ def line_of(name: str, found: Verification, *, classes: bool = True) -> str:
     """
     listed = ", ".join(failure.failure for failure in found.failures) if classes else ""
     listed = listed or found.reason
-    return f"{name}: {found.verdict}" + (f" ({listed})" if listed else "")
+    return f"{name}: {found.outcome}" + (f" ({listed})" if listed else "")
 
 
 # ---- failures
