@@ -79,6 +79,14 @@ def test_hints_before_and_after(pairs: ModuleType, kind: str) -> None:
     torch.testing.assert_close(before.out, after.out, rtol=1e-2, atol=1e-2)
 
 
+def test_operands_that_are_transposed_get_no_advice_on_alignment(pairs: ModuleType) -> None:
+    (pair,) = [candidate for candidate in pairs.PAIRS if candidate.kind == "bank_conflicts"]
+    (hint,) = profiled(pair.make("cpu", True)[0]).advice
+    assert hint.kind == "bank_conflicts"
+    assert hint.number > 0.5
+    assert "along axis 0 of the tile" in hint.advice
+
+
 def test_every_kind_has_a_pair(pairs: ModuleType) -> None:
     assert {pair.kind for pair in pairs.PAIRS} == set(GIVEN)
 

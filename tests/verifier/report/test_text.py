@@ -137,3 +137,9 @@ def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
     kinds |= set(re.findall(r'_try\("([^"]+)"', source))
     assert len(kinds) > 10
     assert kinds <= set(_CASES)
+
+
+def test_the_line_of_a_batch_gives_the_reason_of_an_unknown_verdict() -> None:
+    note = "the file cannot be loaded"
+    lost = Verification(verdict="inconclusive", failures=(), covered={}, notes=(note,))
+    assert line_of("lost.py", lost) == f"lost.py: unknown ({note})"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -111,7 +112,7 @@ def lines_text(locations: Iterable[SourceLocation]) -> str:
 
 def advise(evidence: Evidence) -> list[Hint]:
     """Return the hints for a kernel, in the order of the rules."""
-    return [
+    hints = [
         Hint(
             kind=kind,
             kernel=evidence.kernel,
@@ -124,6 +125,11 @@ def advise(evidence: Evidence) -> list[Hint]:
         for kind, rule in _RULES.items()
         for location, number, sentence, advice in rule(evidence)
     ]
+    if all(hint.kind != "bank_conflicts" for hint in hints):
+        return hints
+    # The transposition also narrows the accesses to operands, so hints on alignment do not help.
+    operands = product_operands(evidence.inspection.compilation.texts["ttir"])
+    return [hint for hint in hints if hint.kind != "narrow_access" or hint.location not in operands]
 
 
 #: The location, figure, evidence and advice of each hint.
@@ -364,7 +370,9 @@ def _bank_conflicts(evidence: Evidence) -> Hints:
         operand = None if place is None else operands.get(place)
         if place is None or operand is None or access.adjacent_axis in (None, operand.inner):
             continue
-        share = executed.conflicts.get((place.file, place.line), 0.0) / (executed.shared or 1.0)
+        # Machine code has the names of files without their folders.
+        conflicts = executed.conflicts.get((Path(place.file).name, place.line), 0.0)
+        share = conflicts / executed.shared if executed.shared else 0.0
         if share >= _CONFLICTS and operand.bits != _TRANSPOSED_BITS:
             sentence = (
                 f"{share:.0%} of the wavefronts of shared memory are bank conflicts, because the "

@@ -13,7 +13,7 @@ from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import PageSummary, render_page
 from ttools.core.reports.report import counted
 from ttools.verifier.report.findings import conclusion_of, report_of
-from ttools.verifier.report.text import failure_lines, statements
+from ttools.verifier.report.text import failure_lines, reasons, statements
 from ttools.verifier.result import Outcome, Verification
 
 _PAGE = Path(__file__).parent / "page"
@@ -62,10 +62,8 @@ def _urgency(found: Verification) -> int:
 
 
 def _cells(name: str, found: Verification) -> tuple[str, ...]:
-    classes = ", ".join(failure.failure for failure in found.failures)
-    reason = found.reason or "; ".join(found.notes if found.outcome == "unknown" else ())
     time = seconds(found.seconds) if found.seconds else ""
-    return name, found.outcome, classes or reason, f"{found.covered.get('cases', 0):,}", time
+    return name, found.outcome, reasons(found), f"{found.covered.get('cases', 0):,}", time
 
 
 def _markdown(verified: Verified) -> str:
