@@ -119,6 +119,7 @@ def test_a_finding_takes_few_lines(report: Report, source: str) -> None:
     assert len(short) <= 12
     assert "  help: do this" in short
     assert any("called from" in line for line in short)
+    assert any(line.endswith("(8 more notes with -v)") for line in short)
     assert len(finding_text(many, report.root).splitlines()) > 30
 
 

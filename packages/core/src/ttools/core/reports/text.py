@@ -204,11 +204,11 @@ def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
 
 
 def _at_most(lines: Sequence[str], most: int | None, noun: str) -> list[str]:
-    """Return the first lines, and how many more there are."""
+    """Return the first lines, and how many more a verbose report has."""
     if most is None or len(lines) <= most:
         return list(lines)
-    left = f"and {counted(len(lines) - most, f'more {noun}')}"
-    return [*lines[: most - 1], f"{lines[most - 1]} {left}"]
+    left = f"{counted(len(lines) - most, f'more {noun}')} with -v"
+    return [*lines[: most - 1], f"{lines[most - 1]} ({left})"]
 
 
 def location_text(location: SourceLocation, root: Path) -> str:
