@@ -58,6 +58,8 @@ def _conclusion(report: Report) -> str:
 def _sizes_conclusion(sizes: SizesVerdict, report: Report) -> str:
     """Return the verdict on the only kernel, or how many kernels have which verdict."""
     kernels = sizes.verdicts
+    if report.failing and all(kernel.verdict != "failed" for kernel in kernels):
+        return summary(report)  # findings at the script's own sizes
     if len(kernels) == 1:
         return kernels[0].text(report.root)
     counts = Counter(kernel.verdict for kernel in kernels)

@@ -203,7 +203,8 @@ def summary(report: Report) -> str:
         tried = "" if passed else f"{counted(report.cases.tried, 'case')} tried"
         return "; ".join(filter(None, [report.cases.conclusion, counts, tried]))
     if report.sizes is not None:
-        counts = f"{report.sizes.word}: {counts or 'no finding'}; checked {report.sizes.scope}"
+        word = "failed" if report.outcome == "failed" else report.sizes.word
+        counts = f"{word}: {counts or 'no finding'}; checked {report.sizes.scope}"
         return f"{counts}{hidden}{_rest(report)}"
     if report.launches:
         if partly := configs_text(report.launches):

@@ -46,12 +46,18 @@ def write(report: Report, verbose: bool = False) -> str:
     Args:
         verbose: If True, all findings are shown in full.
     """
-    groups = by_cause(report.findings)
+    blocks = finding_blocks(report.findings, report.root, verbose=verbose)
+    return "\n\n".join([*blocks, summary(report)]) + "\n"
+
+
+def finding_blocks(findings: Iterable[Finding], root: Path, *, verbose: bool) -> list[str]:
+    """Return findings as blocks of text by kernel and cause, see `write`."""
+    groups = by_cause(findings)
     blocks: list[str] = []
     for kernel in dict.fromkeys(group[0].kernel for group in groups):
         own = [group for group in groups if group[0].kernel == kernel]
-        blocks += _kernel_blocks(own, report.root, verbose)
-    return "\n\n".join([*blocks, summary(report)]) + "\n"
+        blocks += _kernel_blocks(own, root, verbose)
+    return blocks
 
 
 def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: bool) -> list[str]:
