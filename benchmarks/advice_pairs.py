@@ -50,18 +50,25 @@ def scale_rows_kernel(x_ptr, out_ptr, stride, columns, KNOWN: tl.constexpr, BLOC
 def product_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TRANSPOSED: tl.constexpr = False,
 ):  # fmt: skip
-    """Multiply matrices whose sizes are multiples of the blocks."""
+    """Multiply matrices whose sizes are multiples of the blocks.
+
+    If TRANSPOSED, the second matrix is stored column by column.
+    """
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + rows[:, None] * K + inner[None, :]
-    b_ptrs = b_ptr + inner[:, None] * N + columns[None, :]
+    if TRANSPOSED:
+        b_ptrs = b_ptr + inner[:, None] + columns[None, :] * K
+    else:
+        b_ptrs = b_ptr + inner[:, None] * N + columns[None, :]
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for _ in range(0, K, BLOCK_K):
         total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), total, input_precision=PRECISION)
         a_ptrs += BLOCK_K
-        b_ptrs += BLOCK_K * N
+        b_ptrs += BLOCK_K * (1 if TRANSPOSED else N)
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], total)
 
 
@@ -168,19 +175,25 @@ def _product(
     precision: str,
     blocks: tuple[int, ...],
     depth: int | None = None,
+    transposed: bool = False,
     **options: int,
 ) -> Launch:
-    """Return a product of matrices with `size` rows and columns; the inner size is `depth`."""
+    """Return a product of matrices with `size` rows and columns; the inner size is `depth`.
+
+    If `transposed`, the second matrix is stored column by column.
+    """
     torch.manual_seed(0)
     depth = depth or size
     a = torch.rand(size, depth, device=device).to(dtype)
     b = torch.rand(depth, size, device=device).to(dtype)
+    b = b.t().contiguous() if transposed else b
     c = torch.zeros(size, size, device=device)
     m, n, k = blocks
+    sizes = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "TRANSPOSED": transposed}
 
     def run() -> Any:
         return product_kernel[(size // m, size // n)](
-            *(a, b, c, size, size, depth, precision), BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **options
+            *(a, b, c, size, size, depth, precision), **sizes, **options
         )
 
     return Launch(run, c)
@@ -256,6 +269,15 @@ def _contended(device: str, small: bool) -> tuple[Launch, Launch]:
     return launch(False), launch(True)
 
 
+def _bank_conflicts(device: str, small: bool) -> tuple[Launch, Launch]:
+    size, blocks = 128 if small else 4096, (64, 64, 32)
+    before, after = (
+        _product(device, size, torch.float32, "tf32", blocks, transposed=order, num_warps=4)
+        for order in (False, True)
+    )
+    return before, after
+
+
 PAIRS = (
     Pair("uncoalesced_access", _uncoalesced),
     Pair("narrow_access", _narrow),
@@ -265,4 +287,5 @@ PAIRS = (
     Pair("mask_overhead", _masks),
     Pair("loaded_again", _again),
     Pair("contended_atomic", _contended),
+    Pair("bank_conflicts", _bank_conflicts),
 )

@@ -91,6 +91,21 @@ def test_unknown_command(called_ttools: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("run", "`ttools interpret` runs a script"),
+        ("help", "see `ttools --help`, and `ttools COMMAND --help`"),
+        ("compare", "did you mean `ttools profile compare`?"),
+        ("show", "did you mean `ttools tune show`?"),
+    ],
+)
+def test_other_names_of_commands_lead_to_them(called_ttools: Run, word: str, hint: str) -> None:
+    result = called_ttools(word, "script.py")
+    assert result.returncode == 2
+    assert result.stderr == f"error: there is no command `{word}`; {hint}\n"
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--verbos", "doctor"], "`ttools` has no option `--verbos`; did you mean `--verbose`?"),
@@ -132,6 +147,11 @@ def test_wrong_usage_is_one_sentence(called_ttools: Run, words: list[str], sente
         ("ttools profile ./scr", "./script.py"),
         ("ttools sanitize --only ad", "add_kernel"),
         ("ttools rep", "replay"),
+        ("ttools inspect --stage tt", "ttgir"),
+        ("ttools inspect --against h10", "h100"),
+        ("ttools sanitize --instrument consan,gs", "consan,gsan"),
+        ("ttools sanitize --device-map cu", "cuda=cpu"),
+        ("ttools interpret --device-map cuda=cpu,s", "cuda=cpu,sms="),
     ],
 )
 def test_shell_completion(started_ttools: Run, tmp_path: Path, typed: str, expected: str) -> None:

@@ -35,7 +35,7 @@ def test_verbose_reports(
     monkeypatch.setattr("ttools.verifier.serving.verify_here", lambda *_: found)
     result = called_ttools(*words, f"{FILE}:right")
     assert result.returncode == 1
-    assert f"{FILE.name}:right: fail\n" in result.stdout
+    assert f"{FILE.name}:right: failed\n" in result.stdout
     assert ("tried 3 cases: 3 with views as arguments" in result.stdout) == ("-v" in words)
 
 
@@ -44,7 +44,7 @@ def test_the_verdict_is_in_the_line_of_a_long_path() -> None:
     reason = "no case was tried, because the inputs could not be made in the time that was given"
     found = Verification(verdict="inconclusive", failures=(), covered={}, reason=reason)
     first, *rest = text_of(found, name).splitlines()
-    assert first == f"{name}: inconclusive"
+    assert first == f"{name}: unknown"
     assert all(len(line) <= 80 for line in rest)
     assert reason in " ".join(" ".join(rest).split())
 
@@ -90,8 +90,8 @@ def test_usage_errors(called_ttools: Run) -> None:
         ),
         (["verify", "--gpu", "mi300x", f"{FILE}:right"], "emulates only CUDA devices"),
         (["verify", "--batch", ".", f"{FILE}:right"], "do not give other files"),
-        (["verify", "--batch", ".", "--format", "markdown"], "--batch writes text or json"),
-        (["verify", "--batch", ".", "--format", "junit"], "--batch writes text or json, not junit"),
+        (["verify", "--batch", ".", "--format", "github"], "html or junit, not github"),
+        (["verify", "--batch", ".", "--format", "sarif"], "html or junit, not sarif"),
     ):
         result = called_ttools(*words)
         assert (result.returncode, "Traceback" in result.stderr) == (2, False)

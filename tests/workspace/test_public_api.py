@@ -11,12 +11,20 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
 import triton
 import triton.language as tl
 
+from ttools.cli.interpret import command as interpret_command
+from ttools.cli.profile import options as profile_options
+from ttools.cli.profile import sweep as sweep_command
+from ttools.cli.prove import command as prove_command
+from ttools.cli.sanitize import command as sanitize_command
+from ttools.cli.tune import options as tune_options
+from ttools.cli.verify import command as verify_command
 from ttools.core.errors import FailuresError, UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.reports.result import Result
@@ -142,8 +150,49 @@ RESULTS: dict[str, tuple[Callable[[], Any], int | None]] = {
     "verify": (lambda: verified("right"), None),
     "verify-failing": (lambda: verified("keeps_dimension"), 1),
 }
-#: Formats besides `text` and `json`; every command with a page has `html`.
-PAGES = {"sanitize", "watch", "profile", "sweep", "prove", "tune"}
+
+
+def formats_of_option(option: Any) -> set[str]:
+    """Return the values that a `--format` option of the command line accepts."""
+    (values, *_) = typing.get_args(option)
+    literals = [values, *typing.get_args(values)]
+    named = {value for literal in literals for value in typing.get_args(literal)}
+    return {value for value in named if isinstance(value, str)}
+
+
+#: The formats that each command offers for the result of a run, which its function also has.
+FORMATS = {
+    "interpret": {"text", "json"},  # the page is that of `watch(picture=True)`
+    "watch": formats_of_option(interpret_command.FormatOption),
+    "sanitize": formats_of_option(sanitize_command.FindingsFormatOption),
+    "profile": formats_of_option(profile_options.ProfileFormatOption),
+    "sweep": formats_of_option(sweep_command.SweepFormatOption),
+    "prove": formats_of_option(prove_command.FormatOption),
+    # The formats `t4` and `python` are those of `tune export` and `tune rules`.
+    "tune": formats_of_option(tune_options.TuneFormatOption) - {"t4", "python"},
+    "verify": formats_of_option(verify_command.VerdictFormatOption),
+}
+
+
+def check_format(form: str, text: str) -> None:
+    """Check that a report is not empty and has the form of its format."""
+    assert text.strip()
+    if form == "json":
+        assert json.loads(text)["schema"].startswith("ttools.")
+    elif form == "html":
+        assert "</html>" in text
+    elif form == "sarif":
+        assert json.loads(text)["version"] == "2.1.0"
+    elif form == "junit":
+        assert ElementTree.fromstring(text).tag == "testsuites"
+    elif form == "csv":
+        header, *rows = text.splitlines()
+        assert header.count(",") > 1
+        assert rows
+    elif form == "chrome":
+        assert json.loads(text)["traceEvents"]
+    elif form == "lock":
+        assert "ttools" in text
 
 
 @cache
@@ -173,10 +222,8 @@ def test_every_result_has_a_verdict(name: str) -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_result_is_written_in_formats_and_displayed(name: str) -> None:
     result = made(name)
-    assert result.to("text").strip()
-    assert json.loads(result.to("json"))["schema"].startswith("ttools.")
-    if name.partition("-")[0] in PAGES:
-        assert "</html>" in result.to("html")
+    for form in FORMATS[name.partition("-")[0]] | {"markdown"}:
+        check_format(form, result.to(form))
     with pytest.raises(UsageError, match=r"there is no format `pdf`; choose from .*json"):
         result.to("pdf")
     bundle = result._repr_mimebundle_()

@@ -197,7 +197,7 @@ def test_a_slow_worker_is_killed_with_its_children(
     grandchild = worker.receive()
     assert _exists(grandchild)
     with pytest.raises(WorkerSlowError, match=r"no answer within 0\.2 s"):
-        worker.receive(0.2)
+        worker.receive(0.19999)
     assert worker.code == -signal.SIGKILL
     assert _ends(grandchild)
     slow = start(lambda _: time.sleep(600))

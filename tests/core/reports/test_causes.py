@@ -15,8 +15,10 @@ from tests.core.reports.conftest import column
 from ttools.core.findings.causes import Cause, definition_text
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
+from ttools.core.reports.conclusion import page_summary
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, by_cause, cause_text, united_cause
+from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved
 from ttools.core.reports.text import Findings, finding_text
 
 
@@ -55,6 +57,24 @@ def test_a_verbose_text_has_all_findings_in_full(grouped: Report) -> None:
     for finding in grouped.findings:
         assert finding_text(finding, grouped.root) in text
     assert text.index("mask `m = offs < n`") == 0
+
+
+def test_findings_at_the_sizes_of_a_script_are_grouped_beside_a_verdict_on_all(
+    grouped: Report,
+) -> None:
+    unknown = KernelSizes(
+        kernel="kernel", checked={"n": (1, 9)}, unproved=(Unproved("the time was over"),)
+    )
+    sizes = SizesVerdict(checked={"n": (1, 9)}, verdict="not proved", kernels=(unknown,))
+    report = replace(grouped, sizes=sizes)
+    text = write_report(report, "text")
+    assert "2 further findings (`-v` shows them in full):" in text
+    assert text.count("help: mask the load") == 1
+    assert "failed: 3 errors, 1 warning of 2 causes; checked n = 1 to 9" in " ".join(text.split())
+    page = page_summary(report, {})
+    assert page.verdict == "failed"
+    assert page.conclusion.startswith("failed: 3 errors")
+    assert json.loads(write_report(report, "json"))["outcome"] == "failed"
 
 
 def test_the_summary_counts_findings_and_causes(grouped: Report) -> None:
@@ -119,6 +139,7 @@ def test_a_finding_takes_few_lines(report: Report, source: str) -> None:
     assert len(short) <= 12
     assert "  help: do this" in short
     assert any("called from" in line for line in short)
+    assert any(line.endswith("(8 more notes with -v)") for line in short)
     assert len(finding_text(many, report.root).splitlines()) > 30
 
 

@@ -43,6 +43,7 @@ GIVEN = {
     "mask_overhead": ("x = tl.load(x_ptr + row * columns", 1 - 520 / 1024),
     "loaded_again": ("weight = tl.load(weight_ptr", 16.0),
     "contended_atomic": ("tl.atomic_add(out_ptr + x, 1)", None),
+    "bank_conflicts": ("total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs)", None),
 }
 
 
@@ -76,6 +77,14 @@ def test_hints_before_and_after(pairs: ModuleType, kind: str) -> None:
         after.run()
     assert not report.findings
     torch.testing.assert_close(before.out, after.out, rtol=1e-2, atol=1e-2)
+
+
+def test_operands_that_are_transposed_get_no_advice_on_alignment(pairs: ModuleType) -> None:
+    (pair,) = [candidate for candidate in pairs.PAIRS if candidate.kind == "bank_conflicts"]
+    (hint,) = profiled(pair.make("cpu", True)[0]).advice
+    assert hint.kind == "bank_conflicts"
+    assert hint.number > 0.5
+    assert "along axis 0 of the tile" in hint.advice
 
 
 def test_every_kind_has_a_pair(pairs: ModuleType) -> None:

@@ -43,6 +43,9 @@ def test_description_of_missing_elements() -> None:
     assert sentences([True, False] * 3, 6) == ("elements 0, 2, 4 of 6",)
     assert sentences([True, False] * 4, 8) == ("elements 0, 2, 4 and one more range of 8",)
     assert sentences([True, False] * 9, 18) == ("elements 0, 2, 4 and 6 more ranges of 18",)
+    assert sentences([True, False] + [False] * 1000 + [True] * 2, 1004) == (
+        "elements 0; 1,002 to 1,003 of 1,004",
+    )
     text, indices = sentences([False, False, True, True], 2, 2)
     assert (text, indices) == ("elements 2 to 3 of 4", "the first by index: [1, 0], [1, 1]")
     assert sentences([True]) == ("element 0 of 1",)

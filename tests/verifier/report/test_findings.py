@@ -186,7 +186,7 @@ def test_the_page_without_failures_shows_what_was_examined(
 def test_a_notebook_shows_the_verdict_first(failing: Verification) -> None:
     shown = failing._repr_mimebundle_()
     text = shown["text/plain"]
-    assert text.startswith("fail: out-of-bounds load of 4 bytes from `x_ptr`")
+    assert text.startswith("the candidate: failed\n\n  memory: out-of-bounds load of 4 bytes")
     for part in ("inputs: M=2, seed=0", "tried 40 cases", "at ordinary sizes", "not tried"):
         assert part in text
     assert "&lt;nan&gt;" in shown["text/html"]
@@ -197,4 +197,4 @@ def test_a_notebook_shows_the_verdict_first(failing: Verification) -> None:
         ._repr_mimebundle_()["text/plain"]
         .splitlines()
     )
-    assert first == "inconclusive: the time was over"
+    assert first == "the candidate: unknown (the time was over)"

@@ -84,7 +84,7 @@ def _failures(*names: str) -> tuple[Failure, ...]:
 def test_a_failure_shows_its_line_and_advice() -> None:
     found = Verification(verdict="fail", failures=_failures("memory"), covered={"cases": 1})
     assert text_of(found, "k.py:softmax").splitlines() == [
-        "k.py:softmax: fail",
+        "k.py:softmax: failed",
         "",
         "  memory: memory of many elements memory of many elements memory of many",
         "      elements memory of many elements memory of many elements",
@@ -127,7 +127,7 @@ def test_what_weakens_a_verdict_is_in_the_first_line() -> None:
         verdict="pass", reason=reason, failures=(), covered={"cases": 60, "views": 1}
     )
     lines = text_of(found, "k").splitlines()
-    assert lines[0] == line_of("k", found) == "k: pass (not verified by replay)"
+    assert lines[0] == line_of("k", found) == "k: passed (not verified by replay)"
     assert lines[2] == "  tried 60 cases: 1 with views as arguments"
 
 
@@ -137,3 +137,9 @@ def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
     kinds |= set(re.findall(r'_try\("([^"]+)"', source))
     assert len(kinds) > 10
     assert kinds <= set(_CASES)
+
+
+def test_the_line_of_a_batch_gives_the_reason_of_an_unknown_verdict() -> None:
+    note = "the file cannot be loaded"
+    lost = Verification(verdict="inconclusive", failures=(), covered={}, notes=(note,))
+    assert line_of("lost.py", lost) == f"lost.py: unknown ({note})"

@@ -41,6 +41,20 @@ def second_words(commands: Mapping[str, Any], first: str) -> dict[str, Any]:
     }
 
 
+#: Names that users of other tools may try, and the commands that do the same.
+_OTHER_NAMES = {
+    "help": "see `ttools --help`, and `ttools COMMAND --help`",
+    "run": "`ttools interpret` runs a script",
+    "debug": "`ttools interpret --pdb` debugs a script",
+    "check": "`ttools sanitize` checks a script",
+    "test": "`ttools verify` compares a kernel with its reference",
+    "bench": "`ttools profile sweep` compares times over shapes",
+    "benchmark": "`ttools profile sweep` compares times over shapes",
+    "autotune": "`ttools tune` tunes autotuned kernels",
+    "compile": "`ttools inspect` shows compiled kernels",
+    "version": "see `ttools --version`",
+}
+
 #: Former names of `--gpu`. They are accepted, but help and completion do not list them.
 _FORMER = frozenset({"--device", "--target"})
 
@@ -95,10 +109,18 @@ class Group(TyperGroup):
             if not ctx.resilient_parsing:
                 self._refuse_mistyped(*args[:2])
         if args and args[0] not in self.commands and not ctx.resilient_parsing:
-            names = sorted({name.partition(" ")[0] for name in self.commands})
-            hint = did_you_mean(args[0], names) or f"; commands are {', '.join(names)}"
-            raise UsageError(f"there is no command `{args[0]}`{hint}")
+            raise UsageError(f"there is no command `{args[0]}`{self._hint(args[0])}")
         return super().resolve_command(ctx, args)
+
+    def _hint(self, word: str) -> str:
+        """Return which command a word that is no command may mean."""
+        names = sorted({name.partition(" ")[0] for name in self.commands})
+        if own := _OTHER_NAMES.get(word, ""):
+            return f"; {own}"
+        both = [f"`ttools {name}`" for name in sorted(self.commands) if name.endswith(f" {word}")]
+        if both:
+            return f"; did you mean {' or '.join(both)}?"
+        return did_you_mean(word, names) or f"; commands are {', '.join(names)}"
 
     def _refuse_mistyped(self, first: str, second: str) -> None:
         near = get_close_matches(second, second_words(self.commands, first), n=1)

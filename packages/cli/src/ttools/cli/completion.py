@@ -1,4 +1,4 @@
-"""Shell completion of checks, GPUs, architectures, kernels, second words of commands, and files."""
+"""Shell completion: values of options, kernels, second words of commands, and files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,29 @@ def cuda_gpus(incomplete: str) -> list[str]:
     from ttools.core.gpus.devices import read_gpu
 
     return [name for name in gpus(incomplete) if read_gpu(name).target.backend == "cuda"]
+
+
+def stages(incomplete: str) -> list[str]:
+    """Complete names of a compiler's stages, such as `ttgir`."""
+    from ttools.core.compilation.stages import STAGES
+
+    names = (name for listed in STAGES.values() for name in listed)
+    return _beginning(dict.fromkeys(names), incomplete)
+
+
+def instruments(incomplete: str) -> list[str]:
+    """Complete modes of Triton's instrumentation; in a list separated by commas, the last one."""
+    from ttools.sanitizer.gpu.instrumentation import MODES
+
+    head, comma, last = incomplete.rpartition(",")
+    return [head + comma + name for name in _beginning(MODES, last)]
+
+
+def device_maps(incomplete: str) -> list[str]:
+    """Complete device maps, and the properties that one may set."""
+    head, comma, last = incomplete.rpartition(",")
+    names = ["capability=", "sms="] if comma else ["cuda=cpu", "off"]
+    return [head + comma + name for name in _beginning(names, last)]
 
 
 def kernels(incomplete: str) -> list[str]:

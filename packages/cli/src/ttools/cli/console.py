@@ -11,10 +11,10 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -29,9 +29,6 @@ from ttools.core.errors import (
     UsageError,
 )
 from ttools.core.process.streams import standard_output_kept
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: File names and values may contain text that looks like rich markup.
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
@@ -151,21 +148,6 @@ def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> 
     from ttools.core.json_document import json_text
 
     write_text(json_text(data), output, stream)
-
-
-def csv_text(frame: pd.DataFrame) -> str:
-    """Return a data frame as CSV.
-
-    Whole numbers have no decimal point, also in columns with unknown values. Shares by name are
-    written as `integer=0.78; global memory=0.094`.
-    """
-    return str(frame.map(_csv_cell).convert_dtypes().to_csv(index=False))
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name}={part:.4g}" for name, part in value.items()) or None
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def write_text(

@@ -6,7 +6,6 @@ Columns without content are left out.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -14,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ttools.core.reports.markdown import escaped
+from ttools.core.reports import markdown_syntax
+from ttools.core.reports.markdown_syntax import escaped, fenced_text
 
 #: Width of trees, whose lines are not wrapped.
 _WIDTH = 1000
@@ -27,31 +27,17 @@ def markdown(tables: Iterable[Table | Tree]) -> str:
 
 
 def _table(table: Table) -> str:
-    columns = [
-        (str(column.header), column.justify == "right", [_cell(cell) for cell in column.cells])
-        for column in table.columns
-    ]
-    kept = [column for column in columns if any(column[2])] or columns[:1]
-    lines = [f"**{_cell(table.title)}**", ""] if table.title else []
-    lines.append(_row(_cell(header) for header, _, _ in kept))
-    lines.append(_row("---:" if right else "---" for _, right, _ in kept))
-    lines += [_row(row) for row in zip(*(cells for _, _, cells in kept), strict=True)]
+    columns = [(str(column.header), column.justify == "right") for column in table.columns]
+    rows = zip(*(map(_plain, column.cells) for column in table.columns), strict=True)
+    text = markdown_syntax.table(_plain(table.title), columns, list(rows))
     if table.caption:
-        lines += ["", *_sentences(table.caption)]
-    return "\n".join(lines) + "\n"
+        text += "\n".join(["", *_sentences(table.caption)]) + "\n"
+    return text
 
 
 def _sentences(caption: object) -> Iterator[str]:
     for line in _plain(caption).splitlines():
         yield f"{escaped(line)}  "  # a line of its own
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(value: object) -> str:
-    return escaped(" ".join(_plain(value).split()))
 
 
 def _plain(value: object) -> str:
@@ -62,21 +48,9 @@ def _tree(tree: Tree) -> str:
     file = io.StringIO()
     Console(file=file, width=_WIDTH, markup=False, emoji=False).print(tree)
     text = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-    return _fenced_text(text)
-
-
-def _fenced_text(text: str) -> str:
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}\n{text}\n{fence}\n"
-
-
-def text_as_markdown(text: str) -> str:
-    """Return a text report as fenced text after its first line, which is its result."""
-    first, _, rest = text.partition("\n")
-    body = rest.strip("\n")
-    return f"**{escaped(first)}**\n" + (f"\n{_fenced_text(body)}" if body else "")
+    return fenced_text(text)
 
 
 def fenced(source: str) -> str:
     """Return lines of Python code as a fenced block."""
-    return f"```python\n{source}```\n" if source else ""
+    return fenced_text(source.rstrip("\n"), "python") if source else ""

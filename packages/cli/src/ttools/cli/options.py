@@ -103,6 +103,7 @@ DeviceMapOption = Annotated[
     _launch(
         "--device-map",
         metavar="cuda=cpu|off",
+        autocompletion=completion.device_maps,
         callback=_checked_map,
         help="Run code for CUDA devices on the CPU; the default if there is no GPU. "
         "cuda=cpu,capability=9.0,sms=132 sets the properties that scripts see.",

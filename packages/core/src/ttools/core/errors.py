@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttools.core.location import SourceLocation, excerpt
 
@@ -141,6 +141,18 @@ class InvalidKernelError(_LocatedError, UsageError):
     """
 
 
+class Waiting(NamedTuple):
+    """Programs of a deadlocked launch that wait in the same loop.
+
+    Attributes:
+        programs: Coordinates of the programs in the grid, the first ones first.
+        location: The waiting loop; None if it is unknown.
+    """
+
+    programs: tuple[tuple[int, int, int], ...]
+    location: SourceLocation | None
+
+
 class KernelError(_LocatedError):
     """A kernel failed while it ran, for example in a `device_assert` or a deadlock.
 
@@ -150,6 +162,7 @@ class KernelError(_LocatedError):
         help: A remedy or an alternative.
         kind: `deadlock` for a deadlock, otherwise empty.
         program: Coordinates of the first affected program, if the failure belongs to one.
+        waiting: The waiting programs of a deadlock, by loop.
     """
 
     def __init__(
@@ -160,10 +173,12 @@ class KernelError(_LocatedError):
         *,
         kind: str = "",
         program: tuple[int, int, int] | None = None,
+        waiting: tuple[Waiting, ...] = (),
     ) -> None:
         super().__init__(message, location, help)
         self.kind = kind
         self.program = program
+        self.waiting = waiting
 
 
 class LaunchRefusedError(KernelError, RuntimeError, ValueError):

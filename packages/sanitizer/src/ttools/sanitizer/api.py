@@ -134,9 +134,10 @@ class Sanitization(ContextDecorator, Result):
         )
 
     def to(self, form: str, *, verbose: bool = False) -> str:
-        """Return the report as `text`, `json`, `brief`, `sarif`, `junit`, `github` or `html`.
+        """Return the report in a format.
 
         Args:
+            form: `text`, `markdown`, `json`, `brief`, `sarif`, `junit`, `github` or `html`.
             verbose: If True, the text shows every finding in full. By default, it shows one
                 finding of each cause in full and lists the others.
 

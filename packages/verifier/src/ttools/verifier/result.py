@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ttools.core.reports.result import Result
 
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
+Outcome = Literal["passed", "failed", "unknown"]
+#: The words of all commands for the verdicts.
+OUTCOMES: Mapping[Verdict, Outcome] = MappingProxyType(
+    {"fail": "failed", "inconclusive": "unknown", "pass": "passed"}
+)
 #: The classes of failures; classes that are likely to cause others come first.
 CLASSES = (
     "not_computed_by_kernel",
@@ -133,6 +140,11 @@ class Verification(Result):
         return self.verdict == "pass"
 
     @property
+    def outcome(self) -> Outcome:
+        """The verdict in the words of all commands: `passed`, `failed` or `unknown`."""
+        return OUTCOMES[self.verdict]
+
+    @property
     def not_judged(self) -> tuple[str, ...]:
         """Limits of the run: aspects of the candidate that it does not check."""
         return NOT_JUDGED[:1] if "gpu" in self.covered else NOT_JUDGED
@@ -141,7 +153,8 @@ class Verification(Result):
         """Return the verification as data for JSON."""
         return {
             "schema": SCHEMA,
-            "verdict": self.verdict,
+            "outcome": self.outcome,
+            "verdict": self.verdict,  # the words of earlier releases
             "reason": self.reason,
             "failures": [failure.as_dict() for failure in self.failures],
             "warnings": [warning.as_dict() for warning in self.warnings],

@@ -75,6 +75,7 @@ StageOption = Annotated[
     _compilation(
         "--stage",
         metavar="STAGE",
+        autocompletion=completion.stages,
         help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by source line; repeatable.",
     ),
 ]
@@ -98,6 +99,7 @@ AgainstOption = Annotated[
     _report(
         "--against",
         metavar="OTHER",
+        autocompletion=completion.gpus,
         help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another GPU.",
     ),
 ]

@@ -10,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ttools.cli.console import csv_text, new_table, write_tables, write_text
+from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
 from ttools.core.json_document import json_text
 from ttools.core.location import shown_path
+from ttools.core.reports.csv import csv_text
 from ttools.core.reports.numbers import amount, number, percent, seconds
 from ttools.core.reports.report import counted
 from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen
@@ -64,7 +65,7 @@ def write(
     """
     makers: dict[str, Callable[[], str]] = {
         "json": lambda: _json(profiled, target, status),
-        "csv": lambda: csv_text(profiled.lines if lines else profiled.frame),
+        "csv": lambda: csv_text(profiled.lines) if lines else profiled.to("csv"),
         "chrome": lambda: profiled.to("chrome"),
         "html": lambda: _page(profiled, target),
     }

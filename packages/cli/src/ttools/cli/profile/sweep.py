@@ -21,7 +21,6 @@ from ttools.cli import exit_codes, options
 from ttools.cli.blocks import paragraph
 from ttools.cli.blocks import table as narrow_table
 from ttools.cli.console import (
-    csv_text,
     keep_stdout_for_report,
     new_table,
     require_folder,
@@ -270,7 +269,7 @@ def _write(sweep: Sweep, title: str, form: str, output: Path | None) -> None:
     if form == "json":
         write_json(sweep.as_dict(), output)
     elif form == "csv":
-        write_text(csv_text(sweep.frame), output)
+        write_text(sweep.to("csv"), output)
     elif form == "html":
         from ttools.profiler.sweep.html import write_page
 

@@ -242,6 +242,7 @@ InstrumentOption = Annotated[
     _gpu(
         "--instrument",
         metavar="MODES",
+        autocompletion=completion.instruments,
         help="Run under Triton's own instrumentation, too: consan, gsan or iisan, or asan on AMD's "
         "GPUs; repeatable, or separated by commas.",
     ),

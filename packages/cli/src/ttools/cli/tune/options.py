@@ -215,7 +215,7 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     _report(
         "--format",
-        help="Output format. Report and show: text, json or html; export: csv, json, lock, "
-        "t4, vllm, sglang, flaggems or triton; diff: text or json; rules: python or json.",
+        help="Output format. Report and show: text, markdown, json or html; export: csv, json, "
+        "lock, t4, vllm, sglang, flaggems or triton; diff: text or json; rules: python or json.",
     ),
 ]

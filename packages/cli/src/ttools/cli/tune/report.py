@@ -17,7 +17,6 @@ from rich.table import Table
 
 from ttools.cli.blocks import MOST_SHOWN, block, paragraph, table
 from ttools.cli.console import (
-    csv_text,
     new_table,
     say,
     verbosity,
@@ -28,6 +27,7 @@ from ttools.cli.console import (
 from ttools.cli.markdown import fenced, markdown
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_path
+from ttools.core.reports.csv import csv_text
 from ttools.core.reports.numbers import amount, seconds
 from ttools.core.reports.report import config_text, counted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,14 +16,13 @@ from ttools.cli.console import (
     require_folder,
     say,
     verbosity,
-    write_json,
     write_text,
 )
-from ttools.cli.markdown import text_as_markdown
 from ttools.cli.options import read_ray
 from ttools.cli.progress import State, ticking
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_line
+from ttools.core.reports.markdown_syntax import text_as_markdown
 from ttools.core.reports.report import counted
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ VerdictFormatOption = Annotated[
     Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
     _report(
         "--format",
-        help="Format of the report; with --batch, only text and json, which has a line per file.",
+        help="Format of the report. With --batch, json has a line per file, and sarif and github "
+        "are not available.",
     ),
 ]
 
@@ -221,8 +222,8 @@ def verify_command(
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies the files of a folder; do not give other files")
-        if form not in ("text", "json"):
-            raise UsageError(f"--batch writes text or json, not {form}")
+        if form in ("sarif", "github"):
+            raise UsageError(f"--batch writes text, markdown, json, html or junit, not {form}")
         raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
     if ray is not None:
         raise UsageError("--ray needs --batch")
@@ -246,19 +247,15 @@ def verify_command(
             verification = verify_here(subject, settings, write_tests, report_progress)
         except KeyboardInterrupt:
             verification, interrupted = _interrupted(*counts), True
-    name = shown_line(subject["candidate"])
-    if form == "json":
-        write_json(verification.as_dict(), output)
-    elif form in ("text", "markdown"):
+    verification = replace(verification, candidate=shown_line(subject["candidate"]))
+    if form in ("text", "markdown"):
         from ttools.verifier.report.text import text_of
 
-        text = text_of(verification, name, verbose=verbose or verbosity() == "verbose")
+        shown_in_full = verbose or verbosity() == "verbose"
+        text = text_of(verification, verification.candidate, verbose=shown_in_full)
         write_text(text_as_markdown(text) if form == "markdown" else text, output)
     else:
-        from ttools.core.reports.registry import write_report
-        from ttools.verifier.report.findings import report_of
-
-        write_text(write_report(report_of(verification, name), form), output)
+        write_text(verification.to(form), output)
     raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[verification.verdict])
 
 
@@ -304,29 +301,35 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
     from ttools.verifier.batch.folder import verify_folder
     from ttools.verifier.report.text import line_of
 
-    verdicts: list[str] = []
+    verified: dict[str, Verification] = {}
+    by_line = form in ("text", "json")  # Other formats are written at the end.
 
     def report(name: str, verification: Verification, line: str) -> None:
-        verdicts.append(verification.verdict)
-        failed = verdicts.count("fail")
-        facts = (f"{failed} wrong",)
-        tick(State(what="verified", done=len(verdicts), unit="files", facts=facts))
-        if output is None:
+        verified[name] = verification
+        failed = sum(one.verdict == "fail" for one in verified.values())
+        facts = (f"{failed} failed",)
+        tick(State(what="verified", done=len(verified), unit="files", facts=facts))
+        if output is None and by_line:
             write_text((line if form == "json" else line_of(name, verification)) + "\n", None)
 
+    skipped, interrupted = 0, False
     with ticking(shared=output is None) as tick:
         try:
-            skipped = verify_folder(folder, start, report, output)
+            skipped = verify_folder(folder, start, report, output if by_line else None)
         except KeyboardInterrupt:
-            say(
-                "error",
-                f"interrupted after {counted(len(verdicts), 'file')}; the others were not verified",
-            )
-            return exit_codes.INTERRUPTED
+            interrupted = True
+    if not by_line:
+        from ttools.verifier.report import batch
+
+        write_text(batch.write(form, folder, verified), output)
+    if interrupted:
+        say(
+            "error",
+            f"interrupted after {counted(len(verified), 'file')}; the others were not verified",
+        )
+        return exit_codes.INTERRUPTED
     if skipped:
         were = f"{counted(skipped, 'file')} {'was' if skipped == 1 else 'were'}"
         say("note", f"{were} skipped, because a verdict exists already")
-    worst = (
-        "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
-    )
-    return STATUS[worst]
+    verdicts = {one.verdict for one in verified.values()}
+    return next((STATUS[one] for one in ("fail", "inconclusive") if one in verdicts), exit_codes.OK)

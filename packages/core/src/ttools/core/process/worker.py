@@ -226,7 +226,7 @@ class Worker:
 
     def _slow(self, seconds: float | None) -> WorkerSlowError:
         self.end()
-        return WorkerSlowError(f"no answer within {seconds or 0:g} s")
+        return WorkerSlowError(f"no answer within {round(seconds or 0, 2):g} s")
 
     def _has_ended_within(self, seconds: float | None) -> bool:
         if self.channel.death is not None:

@@ -41,15 +41,9 @@ def page_summary(report: Report, links: Mapping[int, str]) -> PageSummary:
 
 
 def _verdict(report: Report) -> Literal["passed", "failed", "unknown", ""]:
-    if report.cases is not None:
-        return report.cases.verdict
-    if report.failing or (report.sizes is not None and report.sizes.verdict == "fails"):
-        return "failed"
-    if report.examined:
-        return "passed"
-    if report.sizes is None:
-        return ""
-    return "passed" if report.sizes.verdict == "proved" else "unknown"
+    """Return the verdict; a run of some sizes without failures has none."""
+    some_sizes = report.cases is None and report.sizes is None and not report.examined
+    return "" if some_sizes and report.outcome != "failed" else report.outcome
 
 
 def _conclusion(report: Report) -> str:
@@ -64,6 +58,8 @@ def _conclusion(report: Report) -> str:
 def _sizes_conclusion(sizes: SizesVerdict, report: Report) -> str:
     """Return the verdict on the only kernel, or the number of kernels for each verdict."""
     kernels = sizes.verdicts
+    if report.failing and all(kernel.verdict != "failed" for kernel in kernels):
+        return summary(report)  # findings at the script's own sizes
     if len(kernels) == 1:
         return kernels[0].text(report.root)
     counts = Counter(kernel.verdict for kernel in kernels)

@@ -32,6 +32,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         **sizes,
         "script": {"target": report.target, "exit_code": report.exit_code},
+        "outcome": report.outcome,
         "summary": summary(report),
         "launches": [entry_data(entry) for entry in report.launches],
         "findings": [finding_data(finding) for finding in report.findings],

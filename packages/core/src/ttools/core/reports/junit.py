@@ -10,6 +10,7 @@ launched no kernel gets its own suite, because that is not a clean result.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
@@ -39,22 +40,33 @@ class _Case(TestCase):
 
 def write(report: Report) -> str:
     """Return the report as one `<testsuites>` document."""
+    return write_all([report])
+
+
+def write_all(reports: Iterable[Report]) -> str:
+    """Return several reports as one `<testsuites>` document."""
     document = JUnitXml("ttools")
-    launched = [entry.spec.kernel for entry in report.launches]
-    reported = [finding.kernel for finding in report.findings]
-    hidden = [entry.finding.kernel for entry in report.suppressed]
-    compared = [report.cases.function] if report.cases is not None else []
-    kernels = dict.fromkeys([*launched, *compared, *reported, *hidden])
-    for kernel in kernels:
-        document.add_testsuite(_suite(kernel, report))
-    if report.exit_code or not kernels:
-        document.add_testsuite(_program(report))
+    for report in reports:
+        for suite in _suites(report):
+            document.add_testsuite(suite)
     document.update_statistics()
     for element in document._elem.iter():
         # The schema's decimals do not allow the exponents that Python writes for small numbers.
         if (seconds := element.get("time")) is not None:
             element.set("time", f"{float(seconds):.6f}")
     return f"{document.tostring().decode()}\n"
+
+
+def _suites(report: Report) -> Iterator[TestSuite]:
+    launched = [entry.spec.kernel for entry in report.launches]
+    reported = [finding.kernel for finding in report.findings]
+    hidden = [entry.finding.kernel for entry in report.suppressed]
+    compared = [report.cases.function] if report.cases is not None else []
+    kernels = dict.fromkeys([*launched, *compared, *reported, *hidden])
+    for kernel in kernels:
+        yield _suite(kernel, report)
+    if report.exit_code or not kernels:
+        yield _program(report)
 
 
 def _suite(kernel: str, report: Report) -> TestSuite:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from ttools.core.findings.findings import Finding
+from ttools.core.reports.markdown_syntax import escaped
 from ttools.core.reports.report import Report, summary
 from ttools.core.reports.text import affected_text
 
-#: Characters that would be markup or end a cell.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
 _HEAD = "| severity | kind | place | kernel | message |\n|---|---|---|---|---|\n"
 
 
@@ -28,8 +25,3 @@ def _row(finding: Finding, report: Report) -> str:
         texts.append(f"help: {finding.help}")
     cells = (finding.severity, finding.kind, place, finding.kernel, "; ".join(filter(None, texts)))
     return f"| {' | '.join(map(escaped, cells))} |\n"
-
-
-def escaped(text: str) -> str:
-    """Return text in one line, without markup."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

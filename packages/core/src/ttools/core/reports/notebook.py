@@ -1,4 +1,4 @@
-"""Display of results in notebooks: headings, tables and code, as HTML and as text.
+"""Display of results in notebooks: headings, tables and code, as HTML, text and Markdown.
 
 The markup needs no script and no style sheet.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ttools.core.location import location_of_line, shown_place, source_line
+from ttools.core.reports import markdown_syntax
 
 _CODE = "font-family:monospace;white-space:pre;text-align:left"
 _LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
@@ -98,6 +99,11 @@ def parts_as_html(parts: Iterable[Part]) -> str:
     return "\n".join(map(_html, parts))
 
 
+def parts_as_markdown(parts: Iterable[Part]) -> str:
+    """Return parts in GitHub-flavoured Markdown, separated by empty lines."""
+    return "\n".join(f"{text.rstrip()}\n" for text in map(_markdown, parts) if text)
+
+
 def framed(page: str, title: str, height: int = 600) -> str:
     """Return a frame with an HTML page, so that a notebook does not share the page's styles.
 
@@ -165,6 +171,20 @@ def _style(column: str) -> str:
 def _left_out(table: Table) -> str:
     rest = len(table.rows) - _MOST_ROWS
     return f"and {rest:,} more" if rest > 0 else ""
+
+
+# ---- Markdown
+
+
+def _markdown(part: Part) -> str:
+    if isinstance(part, Text):
+        return "\n\n".join(map(markdown_syntax.escaped, part.text.splitlines()))
+    if isinstance(part, Code):
+        code = markdown_syntax.fenced_text(part.text)
+        return code if part.summary is None else markdown_syntax.folded(part.summary, code)
+    columns = [(column.lstrip(">|"), column.startswith(">")) for column in part.columns]
+    text = markdown_syntax.table(part.title, columns, part.rows[:_MOST_ROWS])
+    return f"{text}\n{_left_out(part)}" if _left_out(part) else text
 
 
 # ---- text

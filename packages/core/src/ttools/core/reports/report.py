@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
@@ -93,6 +93,17 @@ class Report:
     @property
     def failing(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if at_least(f.severity, self.fail_on))
+
+    @property
+    def outcome(self) -> Literal["passed", "failed", "unknown"]:
+        """Return the verdict in the words of all commands, whatever the script's exit status."""
+        if self.cases is not None:
+            return self.cases.verdict
+        if self.failing or (self.sizes is not None and self.sizes.verdict == "fails"):
+            return "failed"
+        is_proved = self.sizes is None or self.sizes.verdict == "proved"
+        is_complete = not (self.unfinished or self.is_interrupted)
+        return "passed" if is_proved and is_complete else "unknown"
 
     @property
     def is_interrupted(self) -> bool:
@@ -196,7 +207,8 @@ def summary(report: Report) -> str:
         tried = "" if passed else f"{counted(report.cases.tried, 'case')} tried"
         return "; ".join(filter(None, [report.cases.conclusion, counts, tried]))
     if report.sizes is not None:
-        counts = f"{report.sizes.word}: {counts or 'no finding'}; checked {report.sizes.scope}"
+        word = "failed" if report.outcome == "failed" else report.sizes.word
+        counts = f"{word}: {counts or 'no finding'}; checked {report.sizes.scope}"
         return f"{counts}{hidden}{_rest(report)}"
     if report.launches:
         if partly := configs_text(report.launches):

@@ -10,7 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ttools.core.errors import FailuresError, UsageError
-from ttools.core.reports.notebook import ShowsItself, framed, parts_as_html, parts_as_text
+from ttools.core.reports.notebook import (
+    ShowsItself,
+    framed,
+    parts_as_html,
+    parts_as_markdown,
+    parts_as_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +71,7 @@ class Result(ShowsItself):
             raise FailuresError(self.to("text").rstrip(), self.failures)
 
     def to(self, form: str) -> str:
-        """Return the report in a format; `text` and `json` exist for every result.
+        """Return the report in a format; `text`, `markdown` and `json` exist for every result.
 
         Raises:
             UsageError: There is no such format; the message lists the formats.
@@ -77,9 +83,12 @@ class Result(ShowsItself):
 
     def _formats(self) -> Formats:
         """Return the available formats: for each, a function that makes the report."""
-        text = {"text": lambda: f"{parts_as_text(self._shown())}\n"}
+        parts: dict[str, Callable[[], str]] = {
+            "text": lambda: f"{parts_as_text(self._shown())}\n",
+            "markdown": lambda: parts_as_markdown(self._shown()),
+        }
         maker = _makers.get(type(self))
-        return text if maker is None else {**text, **maker(self)}
+        return parts if maker is None else {**parts, **maker(self)}
 
     def _repr_html_(self) -> str:
         if self._frame_title:

@@ -10,7 +10,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.gpus.memory import memory_text
 from ttools.core.reports.report import Report, counted, summary
 from ttools.core.reports.sizes import SizesVerdict
-from ttools.core.reports.text import finding_text
+from ttools.core.reports.text import finding_blocks, finding_text
 
 _WIDTH = 80
 
@@ -40,7 +40,7 @@ def write(report: Report, verbose: bool = False) -> str:
             elif others:
                 blocks[-1] += f"\n  {counted(len(others), 'further finding')}, shown with -v"
     blocks += ["\n".join(lines)] if lines else []
-    blocks += [_finding(finding, report.root) for finding in left]
+    blocks += finding_blocks(left, report.root, verbose=verbose)
     if verbose and (details := sizes.details(report.root)):
         blocks.append("\n".join(details))
     last = [_wrapped(summary(report)), *([] if verbose else map(_wrapped, _hints(sizes)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_place
@@ -33,7 +34,7 @@ _FINDING_LINES = 12
 _KERNEL_LINES = 38
 #: Assumed width of the terminal in columns.
 _WIDTH = 80
-#: Maximum number of findings that a block lists in one line each.
+#: Maximum number of findings that a block lists in a paragraph each.
 _MOST_FOLDED = 8
 
 
@@ -46,12 +47,18 @@ def write(report: Report, verbose: bool = False) -> str:
     Args:
         verbose: If True, all findings are shown in full.
     """
-    groups = by_cause(report.findings)
+    blocks = finding_blocks(report.findings, report.root, verbose=verbose)
+    return "\n\n".join([*blocks, summary(report)]) + "\n"
+
+
+def finding_blocks(findings: Iterable[Finding], root: Path, *, verbose: bool) -> list[str]:
+    """Return findings as blocks of text by kernel and cause, see `write`."""
+    groups = by_cause(findings)
     blocks: list[str] = []
     for kernel in dict.fromkeys(group[0].kernel for group in groups):
         own = [group for group in groups if group[0].kernel == kernel]
-        blocks += _kernel_blocks(own, report.root, verbose)
-    return "\n\n".join([*blocks, summary(report)]) + "\n"
+        blocks += _kernel_blocks(own, root, verbose)
+    return blocks
 
 
 def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: bool) -> list[str]:
@@ -62,9 +69,10 @@ def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: boo
     for n, group in enumerate(groups):
         text = group_text(group, root)
         lines = _rows(text.splitlines()) + 1
-        later = sum(map(len, groups[n + 1 :]))
-        # Leave room for the list of the other findings and its heading.
-        if n and used + lines + min(later, _MOST_FOLDED) + 2 * bool(later) > _KERNEL_LINES:
+        later = [finding for group in groups[n + 1 :] for finding in group]
+        # The list of the others, which has its own heading, must fit, too.
+        listed = 1 + _rows(_folded(later, groups[0][0], root, "")) if later else 0
+        if n and used + lines + listed > _KERNEL_LINES:
             rest = [finding for group in groups[n:] for finding in group]
             blocks.append("\n".join(_folded(rest, groups[0][0], root, "")))
             break
@@ -91,7 +99,7 @@ def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -
 
 
 def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str) -> list[str]:
-    """Return findings in a line each, with a heading.
+    """Return findings in a paragraph each, with a heading.
 
     Args:
         first: A finding whose file need not be repeated.
@@ -102,8 +110,14 @@ def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str
     heading = f"{counted(len(findings), 'further finding')} (`-v` shows {shows} in full):"
     lines = [f"{indent}{heading}"]
     for finding in listed:
-        line = f"{indent}  {folded_line(finding, first, root)}"
-        lines.append(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]} …")
+        lines += wrap(
+            folded_line(finding, first, root),
+            _WIDTH,
+            initial_indent=f"{indent}  ",
+            subsequent_indent=f"{indent}    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     if more := len(findings) - len(listed):
         lines.append(f"{indent}  and {counted(more, 'more finding')}")
     return lines
@@ -197,11 +211,11 @@ def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
 
 
 def _at_most(lines: Sequence[str], most: int | None, noun: str) -> list[str]:
-    """Return the first lines, followed by the number of lines that are left out."""
+    """Return the first lines, followed by the number of lines that only a verbose report has."""
     if most is None or len(lines) <= most:
         return list(lines)
-    left = f"and {counted(len(lines) - most, f'more {noun}')}"
-    return [*lines[: most - 1], f"{lines[most - 1]} {left}"]
+    left = f"{counted(len(lines) - most, f'more {noun}')} with -v"
+    return [*lines[: most - 1], f"{lines[most - 1]} ({left})"]
 
 
 def location_text(location: SourceLocation, root: Path) -> str:

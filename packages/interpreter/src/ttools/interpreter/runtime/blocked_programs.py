@@ -37,7 +37,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.errors import KernelError, UsageError
+from ttools.core.errors import KernelError, UsageError, Waiting
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, NativeLaunch, offset
 from ttools.interpreter.abi.module import EmittedModule
@@ -403,7 +403,14 @@ class _Supervisor:
         by_site: dict[int, list[int]] = {}
         for site, program in waits:
             by_site.setdefault(site, []).append(program)
-        where = [self._who(site, programs) for site, programs in by_site.items()]
+        waiting = tuple(
+            Waiting(
+                tuple(map(self._callbacks.coordinates, programs)),
+                self._emitted.sites[site].location,
+            )
+            for site, programs in by_site.items()
+        )
+        where = [f"{programs_text(one)} at {one.location or 'an unknown line'}" for one in waiting]
         if unstarted:
             why = (
                 f"{len(waits)} programs wait, {unstarted} have not started, and the limit on "
@@ -418,14 +425,9 @@ class _Supervisor:
         )
         location = self._emitted.sites[waits[0][0]].location if waits else None
         first = self._callbacks.coordinates(waits[0][1]) if waits else None
-        return KernelError(message, location, advice, kind="deadlock", program=first)
-
-    def _who(self, site: int, programs: list[int]) -> str:
-        shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])
-        more = f" and {len(programs) - 4} more" if len(programs) > 4 else ""
-        noun = "program" if len(programs) == 1 else "programs"
-        location = self._emitted.sites[site].location
-        return f"{noun} {shown}{more} at {location if location else 'an unknown line'}"
+        return KernelError(
+            message, location, advice, kind="deadlock", program=first, waiting=waiting
+        )
 
     def warnings(self) -> tuple[CompletionWarning, ...]:
         """Return the warnings about a launch that has completed."""
@@ -440,3 +442,11 @@ class _Supervisor:
             )
             for site, program in self._needed.items()
         )
+
+
+def programs_text(waiting: Waiting) -> str:
+    """Return the first of the waiting programs: `programs (0, 0, 0), (1, 0, 0) and 6 more`."""
+    programs = waiting.programs
+    shown = ", ".join(map(str, programs[:4]))
+    more = f" and {len(programs) - 4} more" if len(programs) > 4 else ""
+    return f"{'program' if len(programs) == 1 else 'programs'} {shown}{more}"

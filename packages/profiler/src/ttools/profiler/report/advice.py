@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from ttools.core.location import SourceLocation, shown_path
 from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LineCounts
+from ttools.profiler.gpu_time.instruction_mix import executed_by
+from ttools.profiler.report.product_operands import product_operands
 from ttools.profiler.report.signatures import Evidence
 
 Kind = Literal[
@@ -25,6 +28,7 @@ Kind = Literal[
     "mask_overhead",
     "loaded_again",
     "contended_atomic",
+    "bank_conflicts",
 ]
 #: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
@@ -37,6 +41,8 @@ _MASKED = 0.25
 _OCCUPANCY = 0.25
 #: Repetition is reported if a program loads or updates a byte at least this many times.
 _AGAIN = 2.0
+#: A tile is reported if its bank conflicts are at least this share of the wavefronts.
+_CONFLICTS = 0.25
 #: An access gets no hint if it moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
@@ -106,7 +112,7 @@ def lines_text(locations: Iterable[SourceLocation]) -> str:
 
 def advise(evidence: Evidence) -> list[Hint]:
     """Return the hints for a kernel, in the order of the rules."""
-    return [
+    hints = [
         Hint(
             kind=kind,
             kernel=evidence.kernel,
@@ -119,6 +125,11 @@ def advise(evidence: Evidence) -> list[Hint]:
         for kind, rule in _RULES.items()
         for location, number, sentence, advice in rule(evidence)
     ]
+    if all(hint.kind != "bank_conflicts" for hint in hints):
+        return hints
+    # The transposition also narrows the accesses to operands, so hints on alignment do not help.
+    operands = product_operands(evidence.inspection.compilation.texts["ttir"])
+    return [hint for hint in hints if hint.kind != "narrow_access" or hint.location not in operands]
 
 
 #: The location, figure, evidence and advice of each hint.
@@ -347,6 +358,38 @@ def _contended(evidence: Evidence) -> Hints:
             yield access.location, again, sentence, _ADD_UP
 
 
+def _bank_conflicts(evidence: Evidence) -> Hints:
+    """Yield operands of products that the compiler has to transpose in shared memory."""
+    own, code = evidence.inspection, evidence.inspection.machine_code
+    if code is None or evidence.counts is None or own.plain_dots:
+        return
+    executed = executed_by(code, evidence.counts, own.resources.warps)
+    operands = product_operands(own.compilation.texts["ttir"]) if executed.conflicts else {}
+    for access in evidence.accesses:
+        place = access.location
+        operand = None if place is None else operands.get(place)
+        if place is None or operand is None or access.adjacent_axis in (None, operand.inner):
+            continue
+        # Machine code has the names of files without their folders.
+        conflicts = executed.conflicts.get((Path(place.file).name, place.line), 0.0)
+        share = conflicts / executed.shared if executed.shared else 0.0
+        if share >= _CONFLICTS and operand.bits != _TRANSPOSED_BITS:
+            sentence = (
+                f"{share:.0%} of the wavefronts of shared memory are bank conflicts, because the "
+                "compiler transposes this tile for the product"
+            )
+            advice = (
+                f"store the tensor so that elements along axis {operand.inner} of the tile, over "
+                "which the product sums, are adjacent in memory: matrix units read operands of "
+                f"{operand.bits} bits in this order, and transpose only those of "
+                f"{_TRANSPOSED_BITS} bits"
+            )
+            yield place, share, sentence, advice
+
+
+#: Width of the elements that instructions of a GPU transpose when they load operands of products.
+_TRANSPOSED_BITS = 16
+
 _RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "uncoalesced_access": _uncoalesced,
     "narrow_access": _narrow,
@@ -356,4 +399,5 @@ _RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "mask_overhead": _masks,
     "loaded_again": _again,
     "contended_atomic": _contended,
+    "bank_conflicts": _bank_conflicts,
 }

@@ -93,7 +93,8 @@ OnProgress = Callable[[Progress], None]
 class ProfileAnalysis(Result):
     """Figures of a profiled run, made by `Profile.analyse`.
 
-    A profile always passes, because it contains measurements only.
+    A profile always passes, because it contains measurements only. The formats of `to` are `text`,
+    `markdown`, `json`, `csv`, `html` and `chrome`.
 
     The columns of the frames are described in `ttools.profiler.metrics`.
 

@@ -90,7 +90,7 @@ class Profile(ContextDecorator, Result):
         return ()
 
     def to(self, form: str) -> str:
-        """Return the report of `analyse()` as `text`, `json`, `html` or `chrome`.
+        """Return the report of `analyse()` in a format, see `ProfileAnalysis`.
 
         Raises:
             UsageError: There is no such format.

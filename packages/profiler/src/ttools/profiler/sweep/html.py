@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.json_document import json_text
+from ttools.core.reports.csv import csv_text
 from ttools.core.reports.notebook import Table, reporter_of
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import render_page
@@ -53,6 +54,7 @@ def write_page(sweep: Sweep, title: str) -> str:
 def _formats(sweep: Sweep) -> Formats:
     return {
         "json": lambda: json_text(sweep.as_dict()),
+        "csv": lambda: csv_text(sweep.frame),
         "html": lambda: write_page(sweep, " ".join(sweep.implementations)),
     }
 

@@ -6,21 +6,23 @@ opposite orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from ttools.core.errors import KernelError
+from ttools.core.errors import KernelError, Waiting
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, shown_place
 from ttools.interpreter.analysis.effects import Provenance, synchronises
 from ttools.interpreter.analysis.positions import position_of
+from ttools.interpreter.runtime.blocked_programs import programs_text
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.ir import Module
 from ttools.ir.dialects.traits import UNCOUNTED
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
+from ttools.sanitizer.races.locks.lock_holders import Holder, lock_holders
 from ttools.sanitizer.races.locks.lost_signals import lost_signal
 
 #: Number of programs that run concurrently if programs of the kernel wait for each other. The
@@ -32,6 +34,8 @@ _HELP_CO_RESIDENCY = (
     "ensures, or split the kernel in two"
 )
 _HELP_LOST = "let the program that sets the word wait until it has been taken"
+_HELP_KEPT = "release the lock on every path of the program that takes it"
+_HELP_TWICE = "release the lock before the same program takes it again"
 _HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
 
 
@@ -66,17 +70,18 @@ class Deadlock(Check):
         """Return the finding for a launch in which no program could continue."""
         if error.kind != "deadlock":
             return None
-        first, *rest = error.message.splitlines()
+        first = error.message.partition("\n")[0]
         lost = self._lost_signals(error.program)
+        holders = self._holders(error.program)
         return self.finding(
             "deadlock",
             first,
             argument=self.checked.spec.argument(self._waited_on(error.location)),
             location=error.location,
             program=error.program,
-            notes=tuple(_who_waits(line.strip(), error.location) for line in rest),
-            related=lost,
-            help=_HELP_LOST if lost else error.help,
+            notes=tuple(_who_waits(one, error.location) for one in error.waiting),
+            related=(*lost, *(self._held_lock(holder, error.waiting) for holder in holders)),
+            help=_HELP_LOST if lost else self._release(holders, error.waiting) or error.help,
         )
 
     def _lost_signals(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
@@ -100,6 +105,43 @@ class Deadlock(Check):
                 program=checked.spec.coordinates(lost.program),
             ),
         )
+
+    def _holders(self, waiter: tuple[int, int, int] | None) -> list[Holder]:
+        """Return the programs that hold the locks that `waiter`, and they themselves, wait for."""
+        checked, monitor = self.checked, self.checked.launch.monitor
+        if waiter is None or monitor is None or not checked.instruments.synchronised:
+            return []
+        waiting = _swaps_waited_for(checked.launch.kernel.variants.module)
+        sites = monitor.sites
+        locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
+        near, syncs = monitor.records()
+        return lock_holders(near, syncs, sites, checked.spec.linear(waiter), locking)
+
+    def _held_lock(self, holder: Holder, waiting: Sequence[Waiting]) -> Related:
+        """Describe where a program took the lock that another one waits for."""
+        spec, monitor = self.checked.spec, self.checked.launch.monitor
+        assert monitor is not None
+        program = spec.coordinates(holder.program)
+        waiter = spec.coordinates(holder.waiter)
+        runs = any(program in one.programs for one in waiting)
+        left = "not released" if runs else "never released"
+        return Related(
+            message=f"the lock that program {waiter} waits for was taken here and {left}",
+            location=monitor.sites[holder.site].location,
+            program=program,
+        )
+
+    def _release(self, holders: Sequence[Holder], waiting: Sequence[Waiting]) -> str:
+        """Return advice on locks that are not released; empty if their holders wait otherwise."""
+        if not holders:
+            return ""
+        if any(holder.program == holder.waiter for holder in holders):
+            return _HELP_TWICE
+        waiters = {holder.waiter for holder in holders}
+        if any(holder.program in waiters for holder in holders[1:]):
+            return _HELP_ORDER
+        last = self.checked.spec.coordinates(holders[-1].program)
+        return "" if any(last in one.programs for one in waiting) else _HELP_KEPT
 
     def findings(self) -> Iterator[Finding]:
         """Yield the finding for locks that are taken in orders that may cause a deadlock."""
@@ -198,12 +240,15 @@ def _swaps_waited_for(module: Module) -> set[object]:
     }
 
 
-def _who_waits(line: str, here: SourceLocation | None) -> str:
-    """Write `program (1, 0, 0) waits here` instead of repeating the location of the finding."""
-    who = line.removesuffix(f" at {here}")
-    if who == line:
-        return line
-    return f"{who} wait{'s' if who.startswith('program ') else ''} here"
+def _who_waits(waiting: Waiting, here: SourceLocation | None) -> str:
+    """Return `program (1, 0, 0) waits here`, or the line at which it waits."""
+    verb = "waits" if len(waiting.programs) == 1 else "wait"
+    place = "at an unknown line"
+    if waiting.location is not None:
+        file, line = waiting.location.file, waiting.location.line
+        same = here is not None and here.file == file
+        place = f"at line {line}" if same else f"at {shown_place(file, line)}"
+    return f"{programs_text(waiting)} {verb} {'here' if waiting.location == here else place}"
 
 
 def _doubtful(deadlock: Finding) -> Finding:

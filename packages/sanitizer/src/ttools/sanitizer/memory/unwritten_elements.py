@@ -73,10 +73,12 @@ class Missing:
     def sentences(self) -> tuple[str, ...]:
         """Describe the elements by their order, and by index if there are several dimensions."""
         named = [_range(first, last) for first, last in self.ranges[:_SHOWN]]
+        # Numbers may contain commas, so ranges are separated by semicolons if one does.
+        separator = "; " if any("," in text for text in named) else ", "
         left = len(self.ranges) - len(named)
         more = f" and {left:,} more ranges" if left > 1 else " and one more range" if left else ""
         one = self.count == 1 and not more
-        text = f"{'element' if one else 'elements'} {', '.join(named)}{more} of {self.total:,}"
+        text = f"{'element' if one else 'elements'} {separator.join(named)}{more} of {self.total:,}"
         if not self.indices or len(self.indices[0]) < 2:
             return (text,)
         rest = ", …" if self.count > len(self.indices) else ""
@@ -85,4 +87,4 @@ class Missing:
 
 
 def _range(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first} to {last}"
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"

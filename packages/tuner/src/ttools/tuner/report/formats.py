@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ttools.core.json_document import json_text
+from ttools.core.reports.csv import csv_text
+from ttools.tuner.report.frames import trial_frame
 from ttools.tuner.report.html import write_page
 from ttools.tuner.report.json import as_data
 from ttools.tuner.store.lock import lock_of, lock_text
@@ -14,7 +16,7 @@ from ttools.tuner.store.store import TuningEntry
 def formats_of(
     entries: Sequence[TuningEntry], notes: Sequence[str]
 ) -> Mapping[str, Callable[[], str]]:
-    """Return a function for each format, in addition to text.
+    """Return a function for each format, in addition to text and Markdown.
 
     Args:
         entries: Tunings of a run.
@@ -22,6 +24,7 @@ def formats_of(
     """
     return {
         "json": lambda: json_text(as_data(entries, notes=notes)),
+        "csv": lambda: csv_text(trial_frame(entries)),
         "html": lambda: write_page(entries),
         "lock": lambda: lock_text(lock_of(entries)),
     }

@@ -11,7 +11,7 @@ from ttools.core.reports.cases import CasesVerdict
 from ttools.core.reports.report import Report, Rule, counted
 from ttools.core.syntax_trees import functions_in
 from ttools.verifier.report.text import advice, cases_by_kind, circumstances, statements
-from ttools.verifier.result import Failure, Verdict, Verification
+from ttools.verifier.result import Failure, Verification
 
 _PAGE = "design/verification.md#classes"
 #: What each class of failures means.
@@ -29,20 +29,19 @@ _MEANINGS = MappingProxyType(
         "wrong_values": "Values of a result differ from those of the reference.",
     }
 )
-_VERDICTS: MappingProxyType[Verdict, str] = MappingProxyType(
-    {"pass": "passed", "fail": "failed", "inconclusive": "unknown"}
-)
 
 
-def report_of(found: Verification, candidate: str) -> Report:
+def report_of(found: Verification, candidate: str, title: str = "") -> Report:
     """Return the report of one verification.
 
     Args:
         found: Result of the verification.
         candidate: The candidate as `FILE.py:NAME`.
+        title: Name of the candidate in the report; by default that of the function.
     """
-    file, _, name = candidate.rpartition(":")
-    definition = _definition(file, name)
+    file, _, function = candidate.rpartition(":")
+    definition = _definition(file, function)
+    name = title or function
     failures: list[tuple[Failure, Severity]] = [(failure, "error") for failure in found.failures]
     failures += [(warning, "warning") for warning in found.warnings]
     return Report(
@@ -56,7 +55,7 @@ def report_of(found: Verification, candidate: str) -> Report:
         },
         cases=CasesVerdict(
             function=name,
-            verdict=_VERDICTS[found.verdict],  # type: ignore[arg-type]
+            verdict=found.outcome,
             conclusion=conclusion_of(found, name),
             reason=found.reason,
             tried=found.covered.get("cases", 0),
@@ -102,6 +101,6 @@ def _finding(
 
 def _definition(file: str, name: str) -> SourceLocation | None:
     """Return the line where the candidate is defined."""
-    source = "".join(source_lines(str(Path(file).absolute())))
+    source = "".join(source_lines(str(Path(file).absolute()))) if file else ""
     lines = [function.lineno for function in functions_in(source) if function.name == name]
     return SourceLocation(str(Path(file).absolute()), lines[-1], 0) if lines else None

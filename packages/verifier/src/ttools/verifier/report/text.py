@@ -68,7 +68,7 @@ def _first_lines(name: str, found: Verification) -> Iterator[str]:
     if len(whole) <= _WIDTH:
         yield whole
         return
-    yield f"{name}: {found.verdict}"
+    yield f"{name}: {found.outcome}"
     yield from _wrapped(found.reason, "    ")
 
 
@@ -80,9 +80,15 @@ def line_of(name: str, found: Verification, *, classes: bool = True) -> str:
         found: Result of the verification.
         classes: If True, the line lists the classes of the failures.
     """
-    listed = ", ".join(failure.failure for failure in found.failures) if classes else ""
-    listed = listed or found.reason
-    return f"{name}: {found.verdict}" + (f" ({listed})" if listed else "")
+    listed = reasons(found) if classes else found.reason
+    return f"{name}: {found.outcome}" + (f" ({listed})" if listed else "")
+
+
+def reasons(found: Verification) -> str:
+    """Return the classes of the failures, or why there is no verdict, or what weakens a pass."""
+    if found.failures:
+        return ", ".join(failure.failure for failure in found.failures)
+    return found.reason or ("; ".join(found.notes) if found.outcome == "unknown" else "")
 
 
 # ---- failures
