@@ -56,6 +56,8 @@ _BESIDE = (
     "a copy, which must be copied back"
 )
 
+#: Maximum number of launches that a finding names as writers of a tensor.
+_MOST_WRITERS = 3
 #: Used instead of a parameter for pointers that do not derive from any parameter.
 _BEHIND = -1
 
@@ -105,7 +107,10 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     stored = StoredBytes(checked)
     for index in launch.kernel.variants.effects.written:
         storage = checked.memory.find(regions[index].storage[0])
-        if storage is not None and storage.start not in kept:
+        if storage is None:
+            continue
+        storage.writers[launch.kernel.name, launch.site.line] = None
+        if storage.start not in kept:
             stored.take(storage, regions[index])
     if reads_unwritten:
         return  # unwritten elements are an effect of the reads that are reported already
@@ -132,6 +137,25 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
+
+
+def earlier_writers(checked: CheckedLaunch, index: int) -> tuple[Related, ...]:
+    """Return the last launches before this one that stored to a tensor, but not to all of it.
+
+    Args:
+        checked: A launch that has run, but whose outputs are not watched yet.
+        index: Index of the tensor's parameter.
+    """
+    storage = checked.memory.find(checked.regions[index].storage[0]) if index >= 0 else None
+    writers = [] if storage is None else list(storage.writers)[-_MOST_WRITERS:]
+    return tuple(
+        Related(
+            message=f"this launch of `{kernel}` stores to the tensor, but not to these elements",
+            location=location_of_line(line),
+        )
+        for kernel, line in writers
+        if line is not None
+    )
 
 
 def _watch_untouched(check: Check, index: int) -> None:
