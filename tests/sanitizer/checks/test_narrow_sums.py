@@ -33,7 +33,11 @@ def test_an_accumulator_that_a_loop_adds_to() -> None:
     a, b = torch.full((128,), 8, dtype=torch.int8), torch.full((128,), 4, dtype=torch.int8)
     c = torch.empty(1, dtype=torch.int32)
     (warning,) = warnings(product, a, b, c, 128, B=32, TYPE=tl.int8)
-    assert (warning.kind, warning.severity, warning.check) == ("int_overflow", "warning", "overflow")
+    assert (warning.kind, warning.severity, warning.check) == (
+        "int_overflow",
+        "warning",
+        "overflow",
+    )
     assert warning.message == "an int8 sum wraps around and reaches memory (`c_ptr`)"
     assert warning.location is not None
     assert warning.location.line == product.starting_line_number + 5

@@ -115,8 +115,8 @@ class Racecheck(Check):
         ),
         "not_associative": Kind(
             severity="warning",
-            meaning="The combine function of a reduction or scan is not associative for elements of "
-            "the launch, so the result depends on how a GPU groups them.",
+            meaning="The combine function of a reduction or scan is not associative for elements "
+            "of the launch, so the result depends on how a GPU groups them.",
         ),
     }
 

@@ -105,13 +105,7 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
         if storage is not None:
             storage.settle(carries=not reads_unwritten)
     stored = StoredBytes(checked)
-    for index in launch.kernel.variants.effects.written:
-        storage = checked.memory.find(regions[index].storage[0])
-        if storage is None:
-            continue
-        storage.writers[launch.kernel.name, launch.site.line] = None
-        if storage.start not in kept:
-            stored.take(storage, regions[index])
+    _take_stores(checked, stored, kept)
     if reads_unwritten:
         return  # unwritten elements are an effect of the reads that are reported already
     for index in launch.kernel.variants.effects.written:
@@ -137,6 +131,24 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
+
+
+def _take_stores(checked: CheckedLaunch, stored: StoredBytes, kept: frozenset[int]) -> None:
+    """Update the records of the storages to which a launch may have stored.
+
+    Args:
+        checked: A launch that has run.
+        stored: The bytes that it has stored to.
+        kept: Addresses of storages whose shadows the kernel itself has kept.
+    """
+    launch = checked.launch
+    for index in launch.kernel.variants.effects.written:
+        region = checked.regions[index]
+        storage = checked.memory.find(region.storage[0])
+        if storage is not None:
+            storage.writers[launch.kernel.name, launch.site.line] = None
+            if storage.start not in kept:
+                stored.take(storage, region)
 
 
 def earlier_writers(checked: CheckedLaunch, index: int) -> tuple[Related, ...]:

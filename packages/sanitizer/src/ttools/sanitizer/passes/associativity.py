@@ -1,7 +1,8 @@
-"""The pass for `not_associative`: combine functions of reductions and scans that depend on grouping.
+"""The pass for `not_associative`: combine functions whose results depend on the grouping.
 
-Triton requires a combine function to be associative, because a GPU groups the elements differently
-than a loop does. The pass tests the function on triples of neighbouring elements of the launch:
+Triton requires the function of a reduction or scan to be associative, because a GPU groups the
+elements differently than a loop does. The pass tests the function on triples of neighbouring
+elements of the launch:
 
     (a . b) . c  !=  a . (b . c)
 
