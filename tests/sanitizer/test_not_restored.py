@@ -82,11 +82,22 @@ def test_a_tensor_that_is_scaled_in_place() -> None:
     assert finding.argument.name == "o_ptr"
     assert finding.location is not None
     assert "launches many times to time 2 configurations" in finding.message
+    assert finding.help == 'pass `restore_value=["o_ptr"]` to triton.autotune'
 
 
 def test_sums_that_are_added_to() -> None:
     (finding,) = changed(add_up)
     assert finding.kind == "not_restored"
+    assert finding.help == 'pass `reset_to_zero=["o_ptr"]` to triton.autotune'
+
+
+def test_the_advice_keeps_what_the_autotuner_restores_already() -> None:
+    kernel = triton.autotune(CONFIGS, key=["n"], restore_value=["x_ptr"])(triton.jit(add_up))
+    with sanitize() as report:
+        o = torch.ones(1)
+        kernel[lambda c: (triton.cdiv(40, c["B"]),)](torch.ones(40), o, 40)
+    (finding,) = [finding for finding in report.findings if finding.kind == "not_restored"]
+    assert finding.help == 'pass `restore_value=["x_ptr", "o_ptr"]` to triton.autotune'
 
 
 def test_one_finding_if_all_configurations_run() -> None:

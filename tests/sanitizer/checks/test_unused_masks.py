@@ -78,12 +78,12 @@ def store_of_a_function(y_ptr, offs, n, value):
 
 
 @triton.jit
-def calls(x_ptr, y_ptr, n, B: tl.constexpr):
+def calls(_x_ptr, y_ptr, n, B: tl.constexpr):
     store_of_a_function(y_ptr, tl.arange(0, B), n, 1.0)
 
 
 @triton.jit
-def adds_without(x_ptr, y_ptr, n, B: tl.constexpr):
+def adds_without(_x_ptr, y_ptr, n, B: tl.constexpr):
     offs = tl.arange(0, B)
     mask = offs < n
     mask &= offs >= 0

@@ -124,7 +124,7 @@ def largest_value_is_beyond_the_last_bin(fixed: bool) -> None:
 
 
 @triton.jit
-def ticket(x_ptr, lock_ptr, o_ptr, FIXED: tl.constexpr):
+def ticket(_x_ptr, lock_ptr, o_ptr, FIXED: tl.constexpr):
     p = tl.program_id(0)
     slot = p if FIXED else p + 1
     old = tl.atomic_cas(lock_ptr + slot, 0, 1)  # BUG: oob_atomic

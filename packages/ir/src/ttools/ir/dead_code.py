@@ -39,6 +39,11 @@ def operations_without_purpose(
     return [op for op in function.walk() if op not in live.operations]
 
 
+def values_needed(function: Operation, keep: Callable[[Operation], bool]) -> set[Value]:
+    """Return the values that operations use which `remove_dead_code` does not remove."""
+    return _Liveness(function, keep).values
+
+
 class _Liveness:
     """The operations and values of a function that are needed."""
 

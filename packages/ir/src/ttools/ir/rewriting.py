@@ -8,7 +8,7 @@ unchanged module.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from ttools.core.location import SourceLocation
@@ -230,6 +230,33 @@ class Builder:
         if shape_of(value.type) == shape:
             return value
         return self.value("tt.broadcast", [value], TensorType(shape, element_type(value.type)))
+
+    def coordinate(self, shape: tuple[int, ...], axis: int) -> Value:
+        """Return the coordinate of each lane of a tensor along an axis, as an i32."""
+        extent = shape[axis]
+        flat = TensorType((extent,), IntegerType(32))
+        value = self.value("tt.make_range", [], flat, {"start": 0, "end": extent})
+        for other in range(len(shape)):
+            if other != axis:
+                value = self.expand(value, other)
+        return self.broadcast(value, shape)
+
+    def region(
+        self, types: Sequence[Type], fill: Callable[[Builder, Sequence[Value]], Sequence[Value]]
+    ) -> Region:
+        """Return a region of one block that yields the result of `fill` for its arguments.
+
+        Args:
+            types: Types of the block's arguments.
+            fill: Inserts the operations of the block and returns the values that it yields.
+        """
+        block = Block()
+        region = Region([block])
+        block.parent = region
+        arguments = [add_argument(block, type) for type in types]
+        inner = Builder(block.operations, block, self.location)
+        inner.operation("scf.yield", fill(inner, arguments))
+        return region
 
     def combine(
         self, op_name: str, value: Value, axis: int, combine: str, *, reverse: bool = False

@@ -9,8 +9,8 @@ Afterwards, memory is restored.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.findings.findings import Finding
+from ttools.core.spec import storage_extent
 from ttools.core.triton_versions import restored_arguments
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.checks.check import SHARED_KINDS
@@ -32,10 +34,14 @@ if TYPE_CHECKING:
 
 #: Maximum total size of the storages that are copied for the comparison, in bytes.
 _LARGEST = 1 << 30
+#: Larger storages are not searched for anything but zeros.
+_LARGEST_SEARCHED = 1 << 24
 _KIND = "not_restored"
 
 #: The current launch of an autotuner, until the first of its configurations has run.
 tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", default=None)
+#: The names of its arguments whose storages contain only zeros before it.
+_zeros: ContextVar[frozenset[str]] = ContextVar("ttools_zeros", default=frozenset())
 
 
 class Restoring:
@@ -51,10 +57,12 @@ class Restoring:
         is_timed = len(launch.configs) > 1 and launch.key not in keys
         keys.add(launch.key)
         token = tuned_launch.set(launch if is_timed else None)
+        zeros = _zeros.set(_zero_arguments(launch) if is_timed else frozenset())
         try:
             yield
         finally:
             tuned_launch.reset(token)
+            _zeros.reset(zeros)
 
     def findings(self, checked: CheckedLaunch, tuned: TunedCall) -> list[Finding]:
         """Return the findings for the first launch of an autotuned launch, which has run."""
@@ -68,6 +76,8 @@ class Restoring:
             return []
         spec, places = checked.spec, checked.kernel.fact(stores)
         count = len(tuned.configs)
+        changed = _changed_again(checked, restored)
+        help_line = _help(tuned.tuner, [_base_name(spec.names[index]) for index in changed])
         return [
             Finding(
                 kind=_KIND,
@@ -80,10 +90,48 @@ class Restoring:
                 argument=spec.argument(index),
                 launch=spec.site.line,
                 config=spec.site.config,
-                help=SHARED_KINDS[_KIND].help,
+                help=help_line,
             )
-            for index in _changed_again(checked, restored)
+            for index in changed
         ]
+
+
+def _help(tuner: Any, changed: Sequence[str]) -> str:
+    """Return the arguments of `triton.autotune` that restore tensors, besides those that it has.
+
+    Args:
+        tuner: Triton's autotuner.
+        changed: Names of the parameters that it must restore in addition.
+    """
+    zeros = [name for name in changed if name in _zeros.get()]
+    options = {
+        "restore_value": [name for name in changed if name not in zeros],
+        "reset_to_zero": zeros,
+    }
+    texts = [
+        f"`{option}={json.dumps(list(dict.fromkeys([*getattr(tuner, option), *names])))}`"
+        for option, names in options.items()
+        if names
+    ]
+    return f"pass {' and '.join(texts)} to triton.autotune"
+
+
+def _zero_arguments(launch: TunedCall) -> frozenset[str]:
+    """Return the names of the tensors on the host whose storages contain only zeros."""
+    return frozenset(
+        name
+        for name, value in launch.arguments.items()
+        if hasattr(value, "untyped_storage")
+        and on_host(value)
+        and (extent := storage_extent(value)) is not None
+        and 0 < extent[1] - extent[0] <= _LARGEST_SEARCHED
+        and not memory(*extent).any()
+    )
+
+
+def _base_name(name: str) -> str:
+    """Return the name of the parameter to which an argument, such as `x[0]`, belongs."""
+    return name.partition("[")[0].partition(".")[0]
 
 
 def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int]:
@@ -100,8 +148,8 @@ def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST:
         return []
-    names = (re.match(r"\w*", name) for name in checked.spec.names)
-    put_back = {regions[n].storage for n, name in enumerate(names) if name and name[0] in restored}
+    names = enumerate(map(_base_name, checked.spec.names))
+    put_back = {regions[n].storage for n, name in names if name in restored}
     read = {regions[n].storage for n in checked.kernel.fact(undefined.reads)} - put_back
     candidates = {
         regions[n].storage: n

@@ -36,6 +36,7 @@ from ttools.sanitizer.access_maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
+from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -46,6 +47,7 @@ from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.not_restored import Restoring, tuned_launch
+from ttools.sanitizer.unread_tensors import UnreadTensors
 
 if TYPE_CHECKING:
     from ttools.sanitizer.children.writing import Writer
@@ -101,6 +103,11 @@ class Session:
         self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
         self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
         self._restoring = Restoring()
+        self._unread = (
+            UnreadTensors(lambda finding: self._add([finding]))
+            if Memcheck.name in options.checks
+            else None
+        )
         self._watches = ExitStack()
         self._entered = 0
 
@@ -118,6 +125,8 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._entered -= 1
         if self._entered == 0:
+            if self._unread is not None:
+                self._unread.close()
             self._outputs.close()
             self._watches.close()
             _active.discard(self)
@@ -216,6 +225,8 @@ class Session:
         tuned = tuned_launch.get()
         if tuned is not None:
             checked.findings += self._restoring.findings(checked, tuned)
+        if self._unread is not None:
+            checked.findings += self._unread.findings(checked)
         checked.memory_owners = ()
         if checked.findings:
             self._add_with_callers(checked.findings, is_from_here)

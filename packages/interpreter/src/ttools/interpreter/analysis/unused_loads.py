@@ -108,7 +108,7 @@ def _unused(module: Module) -> Iterator[UnusedLoad]:
 
     If a function was inlined several times, a load of it is only unused if all its copies are.
     """
-    unused = set(operations_without_purpose(module.kernel, _has_effect))
+    unused = set(operations_without_purpose(module.kernel, has_effect))
     polled = {op for loop in unused if loop.has(UNCOUNTED) for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
     used = {position_of(op.location) for op in loads if op.location and op not in unused}
@@ -167,7 +167,8 @@ def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
     return loads, arguments
 
 
-def _has_effect(op: Operation) -> bool:
+def has_effect(op: Operation) -> bool:
+    """Return whether an operation must not be removed if its results are unused."""
     if op.attributes.get("isVolatile", False):
         return True
     if op.name in ("tt.elementwise_inline_asm", "tt.extern_elementwise"):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.ir import Block, Constant, Operation, Value
+from ttools.ir.dialects.integers import Integers
 from ttools.ir.dialects.traits import LOADS, READS, WRITES
 from ttools.ir.nesting import outside_combines
+from ttools.ir.semantics import meaning
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
@@ -37,6 +40,19 @@ def constant_of(value: Value) -> Constant | None:
 def holder_of(block: Block) -> Operation | None:
     """Return the operation whose region contains a block, or None."""
     return block.parent.parent if block.parent is not None else None
+
+
+class _Axes(Integers[Any]):
+    def program(self, axis: int) -> int:
+        return axis
+
+
+_AXES = _Axes()
+
+
+def program_axis(op: Operation) -> int | None:
+    """Return the axis of the grid whose program id an operation reads; None for others."""
+    return None if op.operands else meaning(_AXES, op, ())
 
 
 def is_access(op: Operation) -> bool:

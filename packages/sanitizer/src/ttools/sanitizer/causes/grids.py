@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
 
 from ttools.interpreter.analysis.launch_values import KernelValues
 from ttools.interpreter.analysis.linear import Linear
 from ttools.ir import Module, Operation
-from ttools.ir.dialects.integers import Integers
 from ttools.ir.dialects.traits import LOOP
-from ttools.ir.semantics import meaning
+from ttools.sanitizer.analysis.dataflow import program_axis
 from ttools.sanitizer.causes.failed_access import scalars_of
 from ttools.sanitizer.launch.checked import CheckedLaunch
 
 
-class _Axes(Integers[Any]):
-    def program(self, axis: int) -> int:
-        return axis
-
-
 def axes_read(module: Module) -> frozenset[int]:
     """Return the axes of the grid whose program id a kernel reads."""
-    domain = _Axes()
-    ids = (meaning(domain, op, ()) for op in module.kernel.walk() if not op.operands)
-    return frozenset(axis for axis in ids if axis is not None)
+    axes = map(program_axis, module.kernel.walk())
+    return frozenset(axis for axis in axes if axis is not None)
 
 
 def grid_notes(checked: CheckedLaunch) -> tuple[str, ...]:

@@ -23,10 +23,11 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
 from ttools.interpreter.analysis.linear import Atom, Linear
 from ttools.interpreter.analysis.positions import position_of
-from ttools.ir import Module, Operation
-from ttools.ir.dialects.traits import ATOMIC, WRITES
+from ttools.ir import Block, Module, Operation, Value
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import ATOMIC, FUNCTION, LOOP, STRUCTURED, WRITES
 from ttools.ir.semantics import comparison
-from ttools.sanitizer.analysis.dataflow import is_access
+from ttools.sanitizer.analysis.dataflow import is_access, program_axis
 from ttools.sanitizer.causes.index_parts import named
 from ttools.sanitizer.causes.masks import Conjunct, conjuncts
 
@@ -60,9 +61,39 @@ class LocalMask:
 
 
 def masked_accesses(module: Module) -> Sequence[Operation]:
-    """Return the accesses of a kernel that have a mask with a comparison."""
+    """Return the accesses of a kernel whose masks may lack a part of the address in some launch.
+
+    A condition of the mask compares a tile that depends neither on a program id nor on an
+    iteration, and the address depends on one on which no condition depends.
+    """
     accesses = [op for op in module.kernel.walk() if is_access(op) and op.mask is not None]
-    return [op for op in accesses if any(_sides(part) for part in conjuncts(op.mask))]
+    return [op for op in accesses if _may_lack(op)]
+
+
+def _may_lack(op: Operation) -> bool:
+    parts = [_moving(part.condition) for part in conjuncts(op.mask) if _sides(part)]
+    return not all(parts) and not _moving(op.address) <= _moving(op.mask)
+
+
+def _moving(value: Value) -> set[object]:
+    """Return the axes of program ids, and the loops, on which a value depends."""
+    found: set[object] = set()
+
+    def sources(value: Value) -> Sequence[Value]:
+        op = value.defining_op
+        if op is None:
+            assert isinstance(value.owner, Block)
+            around = value.owner.parent_op
+            if around is not None and around.has(LOOP):
+                found.add(around)
+            return () if around is None or around.has(FUNCTION) else control_sources(value)
+        if (axis := program_axis(op)) is not None:
+            found.add(axis)
+        return control_sources(value) if op.has(STRUCTURED) else op.operands
+
+    for _ in reachable([value], sources):
+        pass
+    return found
 
 
 def local_masks(

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
-from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.ir import Module
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.hints.constants import constant_names
 from ttools.sanitizer.hints.source import ArgumentHint, source_hints
 from ttools.sanitizer.passes.hints import bad_hint
 from ttools.sanitizer.passes.rewrites import Pass
@@ -50,7 +50,7 @@ class Hints(Check):
         hints = self.checked.kernel.remember(
             _argument_hints,
             lambda: _argument_hints(
-                self.checked.kernel.module, launch.kernel.plan.names, _constant_names(launch)
+                self.checked.kernel.module, launch.kernel.plan.names, constant_names(launch)
             ),
         )
         values = launch.raw_parameters
@@ -92,14 +92,3 @@ def _argument_hints(
     )
     written = () if location is None else source_hints(location, names, constants)
     return (*compiled, *written)
-
-
-def _constant_names(launch: KernelLaunch) -> Mapping[str, object]:
-    """Return the globals and `tl.constexpr` parameters of the kernel's source with their values."""
-    values = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
-    names = getattr(getattr(launch.kernel.source, "fn", None), "arg_names", ())
-    for path, constant in getattr(launch.kernel.source, "constants", {}).items():
-        index, *inside = path if isinstance(path, tuple) else (path,)
-        if not inside and index < len(names):
-            values[names[index]] = constant
-    return values

@@ -16,7 +16,7 @@ from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.unwritten_output import watch_outputs
+from ttools.sanitizer.checks.unwritten_output import earlier_writers, watch_outputs
 from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.passes import histogram_bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
@@ -110,8 +110,12 @@ class Initcheck(Check):
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
             if self._shadows is not None and undefined.UNWRITTEN in finding.message:
-                notes = self._shadows.unwritten(int(defect["argument"]))
-                finding = replace(finding, notes=(*finding.notes, *notes))
+                index = int(defect["argument"])
+                finding = replace(
+                    finding,
+                    notes=(*finding.notes, *self._shadows.unwritten(index)),
+                    related=(*finding.related, *earlier_writers(self.checked, index)),
+                )
             yield finding
 
     def findings(self) -> Iterable[Finding]:

@@ -126,6 +126,11 @@ class Memcheck(Check):
             "the pointer has moved by a program id or in a loop, and the mask does not include it.",
             help="add what the mask lacks to the compared index, or subtract it from the bound",
         ),
+        "unread_tensor": Kind(
+            severity="note",
+            meaning="A tensor is passed for a parameter through which the kernel neither reads nor "
+            "writes memory.",
+        ),
     }
 
     def passes(self) -> Sequence[Pass]:
@@ -240,11 +245,14 @@ class Memcheck(Check):
                 other ones are analysed.
         """
         kernel, launch = self.checked.kernel, self.checked.launch
+        accesses = kernel.fact(masked_accesses)
+        if not accesses:
+            return ()
         by_launch: dict[object, Sequence[LocalMask]] = kernel.remember(LocalMask, dict)
         raw = launch.raw_parameters
         key = (*launch.grid, *[raw[n] for n, _ in kernel.fact(integer_parameters)])
         if key not in by_launch and len(by_launch) < most_launches:
-            grid, accesses = tuple(map(int, launch.grid)), kernel.fact(masked_accesses)
+            grid = tuple(map(int, launch.grid))
             by_launch[key] = local_masks(kernel.module, accesses, grid, scalars_of(self.checked))
         return by_launch.get(key, ())
 

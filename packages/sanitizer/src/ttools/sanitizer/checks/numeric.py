@@ -57,8 +57,7 @@ class Numeric(Check):
 
     def passes(self) -> Sequence[Pass]:
         """Return the pass; every kernel needs it, because values are known only at run time."""
-        types = self.checked.launch.kernel.plan.types
-        unsigned = tuple(n for n, name in enumerate(types) if name.startswith("*u"))
+        unsigned = numeric.unsigned_parameters(self.checked.launch.kernel.plan.types)
         return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding, Related
@@ -12,12 +13,13 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.monitor import Count
 from ttools.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.passes import overflow
+from ttools.sanitizer.passes import numeric, overflow
+from ttools.sanitizer.passes.narrow_sums import narrow_sums
 from ttools.sanitizer.passes.rewrites import Pass
 
 
 class Overflow(Check):
-    """Wrapped offsets; only operations that can wrap for the arguments of a launch are checked."""
+    """Wrapped offsets and narrow sums; only operations that may wrap in a launch are checked."""
 
     name = "overflow"
     page = "reference/findings.md#overflow-and-hints"
@@ -26,18 +28,25 @@ class Overflow(Check):
         "int_overflow": Kind(
             severity="error",
             meaning="A narrow integer, signed or unsigned, wraps in an address computation, either "
-            "in a single operation or inside a reduction or scan.",
+            "in a single operation or inside a reduction or scan; a warning for a sum of many "
+            "integers of 8 or 16 bits that wraps and reaches memory.",
             help="widen one of the operands first, for example with `.to(tl.int64)`",
         )
     }
 
     def passes(self) -> Sequence[Pass]:
-        """Return the pass for the operations that may wrap in this launch, usually none."""
+        """Return the passes for the operations that may wrap in this launch, usually none."""
         kernel, launch = self.checked.kernel, self.checked.launch
+        narrow: Sequence[Pass] = ()
+        # The check `numeric` reports these, too.
+        if kernel.fact(narrow_sums) and "numeric" not in self.checked.options.checks:
+            unsigned = numeric.unsigned_parameters(launch.kernel.plan.types)
+            narrow = kernel.remember((narrow_sums, unsigned), lambda: _narrow_pass(unsigned))
         raw, grid = launch.raw_parameters, (*map(int, launch.grid), 1, 1, 1)[:3]
         integers = kernel.fact(integer_parameters)
         key = (Overflow, grid, *[raw[n] for n, _ in integers])
-        return kernel.remember(key, lambda: self._passes(raw, grid, integers))
+        wide = kernel.remember(key, lambda: self._passes(raw, grid, integers))
+        return (*wide, *narrow) if narrow else wide
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
         """Yield overflows, each with the out-of-bounds access that it causes, if there is one."""
@@ -81,6 +90,11 @@ def _pass_for(candidates: frozenset[overflow.Candidate]) -> Sequence[Pass]:
     )
 
 
+def _narrow_pass(unsigned: tuple[int, ...]) -> Sequence[Pass]:
+    apply = partial(numeric.apply, unsigned=unsigned, only_narrow_sums=True)
+    return (Pass("overflow", " ".join(["narrow sums", *map(str, unsigned)]), apply),)
+
+
 def integer_parameters(module: Module) -> tuple[tuple[int, int], ...]:
     """Return the index and the bits of each integer parameter."""
     types = enumerate(value.type for value in module.kernel.regions[0].entry.arguments)
@@ -122,4 +136,8 @@ def wrapped_accesses(
 
 
 def _is_overflow(site: ProbeSite) -> bool:
-    return site.kind == "check" and dict(site.attributes)["check"] == "overflow"
+    """Return whether a failed test is that of an integer which reaches an address."""
+    if site.kind != "check":
+        return False
+    attributes = dict(site.attributes)
+    return attributes["check"] == "overflow" and attributes["origin"] != numeric.NARROW_SUM

@@ -44,7 +44,8 @@ from ttools.sanitizer.launch.replay import (
     snapshot_before,
     touches,
 )
-from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.passes import associativity, undefined
+from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.races import (
     ACCESS,
     AccessRef,
@@ -66,6 +67,10 @@ from ttools.sanitizer.races.records import Ints, column
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
 _HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
+_ONE_WARP = (
+    "the threads of one warp usually execute their accesses in order, so results can be right with "
+    "num_warps=1 and wrong with more warps; this launch has num_warps={}"
+)
 _TOO_MANY = (
     f"the launch makes more than the {MOST_RECORDS:,} accesses that are checked for races: the "
     "rest was not checked"
@@ -78,6 +83,7 @@ _MOST_NAMED = 4
 #: Of the two accesses of a race, the one with the higher rank gives the finding its location.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
+_ASSOCIATIVITY = (Pass("racecheck", "associativity", associativity.apply),)
 
 
 class Racecheck(Check):
@@ -107,7 +113,16 @@ class Racecheck(Check):
             meaning="Lanes of a program load and store the same element, without a barrier.",
             help="put a tl.debug_barrier() between the two",
         ),
+        "not_associative": Kind(
+            severity="warning",
+            meaning="The combine function of a reduction or scan is not associative for elements "
+            "of the launch, so the result depends on how a GPU groups them.",
+        ),
     }
+
+    def passes(self) -> Sequence[Pass]:
+        """Return the pass for kernels with combine functions that may not be associative."""
+        return _ASSOCIATIVITY if self.checked.kernel.fact(associativity.combinations) else ()
 
     _before: Snapshot | None = None
 
@@ -250,6 +265,8 @@ class Racecheck(Check):
             notes = (f"element {item:,} of {whose} is touched by both",)
         if conflict.kind != "intra_program_race":
             notes += grid_notes(self.checked)
+        elif conflict.missing_barrier_site is None:
+            notes += (_ONE_WARP.format(spec.options.warps),)
         help_line = self.kinds[conflict.kind].help
         if conflict.kind == "race" and one.kind == other.kind == "atomic":
             help_line = _HELP_LOCAL

@@ -56,6 +56,8 @@ _BESIDE = (
     "a copy, which must be copied back"
 )
 
+#: Maximum number of launches that a finding names as writers of a tensor.
+_MOST_WRITERS = 3
 #: Used instead of a parameter for pointers that do not derive from any parameter.
 _BEHIND = -1
 
@@ -103,10 +105,7 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
         if storage is not None:
             storage.settle(carries=not reads_unwritten)
     stored = StoredBytes(checked)
-    for index in launch.kernel.variants.effects.written:
-        storage = checked.memory.find(regions[index].storage[0])
-        if storage is not None and storage.start not in kept:
-            stored.take(storage, regions[index])
+    _take_stores(checked, stored, kept)
     if reads_unwritten:
         return  # unwritten elements are an effect of the reads that are reported already
     for index in launch.kernel.variants.effects.written:
@@ -132,6 +131,43 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
+
+
+def _take_stores(checked: CheckedLaunch, stored: StoredBytes, kept: frozenset[int]) -> None:
+    """Update the records of the storages to which a launch may have stored.
+
+    Args:
+        checked: A launch that has run.
+        stored: The bytes that it has stored to.
+        kept: Addresses of storages whose shadows the kernel itself has kept.
+    """
+    launch = checked.launch
+    for index in launch.kernel.variants.effects.written:
+        region = checked.regions[index]
+        storage = checked.memory.find(region.storage[0])
+        if storage is not None:
+            storage.writers[launch.kernel.name, launch.site.line] = None
+            if storage.start not in kept:
+                stored.take(storage, region)
+
+
+def earlier_writers(checked: CheckedLaunch, index: int) -> tuple[Related, ...]:
+    """Return the last launches before this one that stored to a tensor, but not to all of it.
+
+    Args:
+        checked: A launch that has run, but whose outputs are not watched yet.
+        index: Index of the tensor's parameter.
+    """
+    storage = checked.memory.find(checked.regions[index].storage[0]) if index >= 0 else None
+    writers = [] if storage is None else list(storage.writers)[-_MOST_WRITERS:]
+    return tuple(
+        Related(
+            message=f"this launch of `{kernel}` stores to the tensor, but not to these elements",
+            location=location_of_line(line),
+        )
+        for kernel, line in writers
+        if line is not None
+    )
 
 
 def _watch_untouched(check: Check, index: int) -> None:

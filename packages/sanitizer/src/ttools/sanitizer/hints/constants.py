@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ttools.interpreter.run.kernel_launch import KernelLaunch
+
 #: Result for expressions whose value is not known before the kernel runs.
 UNKNOWN: Final = object()
 #: Value of a name that stands for a runtime argument: unknown, but not None.
@@ -47,6 +49,17 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 }
 #: Integers of at least this magnitude are `UNKNOWN`.
 _LARGEST = 1 << 64
+
+
+def constant_names(launch: KernelLaunch) -> Mapping[str, object]:
+    """Return the globals and `tl.constexpr` parameters of the kernel's source with their values."""
+    values = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
+    names = getattr(getattr(launch.kernel.source, "fn", None), "arg_names", ())
+    for path, constant in getattr(launch.kernel.source, "constants", {}).items():
+        index, *inside = path if isinstance(path, tuple) else (path,)
+        if not inside and index < len(names):
+            values[names[index]] = constant
+    return values
 
 
 def plain(value: object) -> object:

@@ -168,35 +168,69 @@ class _Walk:
     # ---- functions that the kernel calls
     def _callee_hints(self, call: ast.Call) -> Iterator[ArgumentHint]:
         """Yield the hints in a called function about arguments that are kernel parameters."""
-        callee = self._function(call.func)
-        function = getattr(callee, "fn", None)
-        code = getattr(function, "__code__", None)
-        if code is None or is_triton_file(code.co_filename):
+        callee = called_function(call, self._bindings)
+        if callee is None:
             return
-        arguments = _arguments(call, list(getattr(callee, "arg_names", ())))
-        if arguments is None:
-            return
-        indices = {name: self._subjects.get(variable_of(node)) for name, node in arguments.items()}
+        indices = {
+            name: self._subjects.get(variable_of(node)) for name, node in callee.arguments.items()
+        }
         subjects = {name: index for name, index in indices.items() if index is not None}
-        definition = function_at("".join(source_lines(code.co_filename)), code.co_firstlineno)
-        if definition is None or not subjects:
+        if not subjects:
             return
-        names = code.co_varnames[: code.co_argcount]
-        values = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
-        values |= {name: value_of(node, self._bindings) for name, node in arguments.items()}
         at = replace(self._location, line=call.lineno, column=call.col_offset + 1, callers=())
         inner = SourceLocation(
-            code.co_filename, definition.lineno, 0, callers=(at, *self._location.callers)
+            callee.file, callee.definition.lineno, 0, callers=(at, *self._location.callers)
         )
-        yield from _Walk(inner, subjects, values, self._depth + 1).body(definition.body)
+        walk = _Walk(inner, subjects, callee.bindings, self._depth + 1)
+        yield from walk.body(callee.definition.body)
 
-    def _function(self, expression: ast.expr) -> Any:
-        """Return the object that a name or attribute of a call refers to, or None."""
-        if isinstance(expression, ast.Name):
-            return self._bindings.get(expression.id)
-        if isinstance(expression, ast.Attribute):
-            return getattr(self._function(expression.value), expression.attr, None)
+
+@dataclass(frozen=True)
+class Callee:
+    """A function that a kernel calls, at one call.
+
+    Attributes:
+        file: The file that defines it.
+        definition: Its definition.
+        arguments: The argument of each parameter in the call, by the parameter's name.
+        bindings: Values of its global names and parameters; see `value_of`.
+    """
+
+    file: str
+    definition: ast.FunctionDef
+    arguments: dict[str, ast.expr]
+    bindings: dict[str, Any]
+
+
+def called_function(call: ast.Call, bindings: Mapping[str, Any]) -> Callee | None:
+    """Return the function of a call; None if it is unknown or belongs to Triton.
+
+    Args:
+        call: A call in the source of a kernel.
+        bindings: Values by name where the call is made.
+    """
+    callee = _object(call.func, bindings)
+    function = getattr(callee, "fn", None)
+    code = getattr(function, "__code__", None)
+    if code is None or is_triton_file(code.co_filename):
         return None
+    arguments = _arguments(call, list(getattr(callee, "arg_names", ())))
+    definition = function_at("".join(source_lines(code.co_filename)), code.co_firstlineno)
+    if arguments is None or definition is None:
+        return None
+    names = code.co_varnames[: code.co_argcount]
+    values = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
+    values |= {name: value_of(node, bindings) for name, node in arguments.items()}
+    return Callee(code.co_filename, definition, arguments, values)
+
+
+def _object(expression: ast.expr, bindings: Mapping[str, Any]) -> Any:
+    """Return the object that a name or attribute of a call refers to, or None."""
+    if isinstance(expression, ast.Name):
+        return bindings.get(expression.id)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_object(expression.value, bindings), expression.attr, None)
+    return None
 
 
 def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:

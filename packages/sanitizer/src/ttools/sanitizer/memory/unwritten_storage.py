@@ -44,6 +44,8 @@ class UnwrittenStorage:
         content: The content of unwritten bytes that contain copies of other unwritten bytes instead
             of the pattern.
         carried: The bytes to which the last launch has stored copies of unwritten elements.
+        writers: The launches that may have stored here, in order: the name of the kernel and the
+            line that launched it, if it is known. Each pair is contained once.
     """
 
     __slots__ = (
@@ -58,6 +60,7 @@ class UnwrittenStorage:
         "reference",
         "shadow",
         "start",
+        "writers",
     )
 
     def __init__(
@@ -69,6 +72,7 @@ class UnwrittenStorage:
         self.shadow: Bytes | None = None
         self.content: Bytes | None = None
         self.carried: Bools | None = None
+        self.writers: dict[tuple[str, str | None], None] = {}
 
     #: True if the storage is in the host's memory.
     is_on_host = True
@@ -81,6 +85,7 @@ class UnwrittenStorage:
         """Copy the state of another storage, of which this one is a copy."""
         self.is_whole, self.content, self.carried = other.is_whole, other.content, other.carried
         self.shadow = None if other.shadow is None else other.shadow.copy()
+        self.writers = dict(other.writers)
 
     @property
     def may_be_unwritten(self) -> bool:

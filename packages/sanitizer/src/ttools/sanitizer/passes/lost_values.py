@@ -7,6 +7,8 @@ uses interpret it:
     s = a + b          # i8: 100 + 100 = -56 (signed) or 200 (unsigned)
     t = s.to(tl.int32) # arith.extsi: s is read as signed, and has wrapped
 
+A use may also follow a loop that carries the result.
+
 If the only use of a result is a store, the result is unsigned if the tensor contains unsigned
 integers. Otherwise, a 32-bit result is treated as signed, because nearly all of torch's integers
 are signed. A narrower result, or a truncated integer, is reported only if it is wrong under both
@@ -20,7 +22,7 @@ operations, remainders and comparisons end the propagation.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 from ttools.core.location import user_location
@@ -33,8 +35,9 @@ from ttools.ir import (
     element_type,
 )
 from ttools.ir.combining import combined_by
+from ttools.ir.dataflow import passings, reachable
 from ttools.ir.dialects import declared
-from ttools.ir.dialects.traits import READS, WRITES
+from ttools.ir.dialects.traits import READS, STRUCTURED, TERMINATOR, WRITES
 from ttools.ir.rewriting import Builder
 from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
@@ -167,13 +170,26 @@ def _is_cut(b: Builder, op: Operation) -> Value:
 def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
     """Return how the uses of a result extend it; both ways if that is ambiguous."""
     result = op.results[0]
-    readings = {reading for user, _ in result.uses if (reading := _reading(user)) is not None}
+    users = (user for value in reachable([result], _receivers) for user, _ in value.uses)
+    readings = {reading for user in users if (reading := _reading(user)) is not None}
     if len(readings) == 1:
         return list(readings)
     is_stored = any(stores.takes(user, result) for user, _ in result.uses)
     if not readings and is_stored and all(map(stores.gives, op.operands)):
         return [unsigned]
     return [_signed] if readings or width_of(result) == 32 else [_signed, unsigned]
+
+
+def _receivers(value: Value) -> Iterator[Value]:
+    """Yield the values that loops and branches set to a value, such as the result of a loop."""
+    for user, _ in value.uses:
+        holder = user.parent_op if user.has(TERMINATOR) else user
+        if holder is not None and holder.has(STRUCTURED):
+            for passing in passings(holder):
+                # While shadows are built, a loop may have results that it is not passed yet.
+                for passed, receiver in zip(passing.values, passing.receivers, strict=False):
+                    if passed is value:
+                        yield receiver
 
 
 def _reading(op: Operation) -> _Extension | None:

@@ -69,6 +69,7 @@ from ttools.sanitizer.passes.lost_values import (
     is_lost,
     may_lose,
 )
+from ttools.sanitizer.passes.narrow_sums import narrow_sums
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
@@ -108,6 +109,8 @@ _NANS: dict[Invalid, tuple[str, str]] = {
         "keep the operand positive: tl.maximum(x, 1e-6)",
     ),
 }
+#: Origin of the findings of wrapped narrow sums among those of the check `overflow`.
+NARROW_SUM = "narrow sum"
 #: Prefix of the variables that are true if the infinity of an origin is involved.
 ORIGIN = "born "
 _MOST_INFINITIES = 4
@@ -134,20 +137,25 @@ def _divides(op: Operation) -> bool:
     return op.has(DIVIDES) or declared(op.name).unit == "divide"
 
 
-def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
+def apply(
+    module: Module, unsigned: Collection[int] = (), *, only_narrow_sums: bool = False
+) -> list[Note]:
     """Insert the checks into a module without calls.
 
     Args:
         module: The module to rewrite.
         unsigned: Indices of the parameters that are pointers to unsigned integers.
+        only_narrow_sums: If True, insert only the checks of `narrow_sums`, as checks of `overflow`.
 
     Returns:
         What could not be checked.
     """
     kernel = module.kernel
+    check = "overflow" if only_narrow_sums else "numeric"
     provenance = Provenance(kernel)
     rewriter = Rewriter()
-    rules = _Origins(Unsigned(kernel, unsigned))
+    only = narrow_sums(module) if only_narrow_sums else None
+    rules = _Origins(Unsigned(kernel, unsigned), only)
     tracking = Tracking(kernel, rules, rewriter, _MOST_CHECKS)
     paths: list[tuple[Sink, _Origin]] = [
         (sink, key)
@@ -167,14 +175,28 @@ def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
     )
     tracking.build()
     for sink, key in paths[:checked]:
-        _check(rewriter, tracking, sink, key, provenance)
+        _check(rewriter, tracking, sink, key, parameter_of(sink.op.operands[0], provenance), check)
     rewriter.apply()
-    what = "paths of NaN and infinity to memory"
+    what = f"paths of {'narrow sums' if only_narrow_sums else 'NaN and infinity'} to memory"
     return tracking.left_out(f"only {checked}", checked, len(paths), what)
 
 
+def unsigned_parameters(types: Sequence[str]) -> tuple[int, ...]:
+    """Return the indices of the parameters that are pointers to unsigned integers.
+
+    Args:
+        types: Types of the parameters as Triton spells them, such as `*u8`.
+    """
+    return tuple(n for n, name in enumerate(types) if name.startswith("*u"))
+
+
 def _check(
-    rewriter: Rewriter, tracking: Tracking, sink: Sink, origin: _Origin, provenance: Provenance
+    rewriter: Rewriter,
+    tracking: Tracking,
+    sink: Sink,
+    origin: _Origin,
+    argument: int,
+    check: str,
 ) -> None:
     condition = tracking.shadow(sink.value, origin)
     assert condition is not None
@@ -198,12 +220,14 @@ def _check(
         b,
         condition,
         Defect(
-            check="numeric",
+            check=check,
             kind="inf" if origin.kind == "lost" else origin.kind,
             message=message,
             location=origin.op.location,
-            argument=parameter_of(sink.op.operands[0], provenance),
+            argument=argument,
             help=help_line,
+            severity="warning" if check == "overflow" else "",
+            origin=NARROW_SUM if check == "overflow" else "",
             origins=tuple(user_location(op.location) or op.location for op, _ in infinities),
         ),
         [*operands_shown(origin.op, site), *shown],
@@ -240,16 +264,22 @@ def _infinite_operands(tracking: Tracking, key: Key) -> list[tuple[Value, _Origi
 
 
 class _Origins(UndefinedLanes):
-    """Rules that propagate origins as undefined lanes are propagated."""
+    """Rules that propagate origins as undefined lanes are propagated.
 
-    def __init__(self, stores: Unsigned) -> None:
+    Args:
+        stores: Accesses to tensors of unsigned integers.
+        only: The operations in which wrapped integers may originate, and nothing else; None for
+            all origins.
+    """
+
+    def __init__(self, stores: Unsigned, only: frozenset[Operation] | None = None) -> None:
         super().__init__()
-        self._stores = stores
+        self._stores, self._only = stores, only
 
     def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
         # Origins have no masks, so a state that nothing changes can be reused as it is.
         handed = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
-        origins = [*_origins(op, index), *_lost(op, lookup)]
+        origins = self._origins_in(op, index, lookup)
         if (
             len(handed) == 1
             and not origins
@@ -268,6 +298,11 @@ class _Origins(UndefinedLanes):
         if not truncated_division.hands_on(op):
             state = {key: mark for key, mark in state.items() if not _is_truncated(key)}
         return state | dict.fromkeys(origins, UNMARKED)
+
+    def _origins_in(self, op: Operation, index: int, lookup: Lookup) -> list[_Origin]:
+        if self._only is not None:
+            return [_Origin(op, index, "int_overflow")] if op in self._only else []
+        return [*_origins(op, index), *_lost(op, lookup)]
 
     def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
         yield from super().depends(op, index, key, lookup)

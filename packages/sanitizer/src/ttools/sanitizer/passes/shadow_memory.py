@@ -15,11 +15,9 @@ from typing import Protocol, TypeAlias
 from ttools.interpreter.emit.instruments.probe import SHADOW
 from ttools.interpreter.llvm.builder import byte_size
 from ttools.ir import (
-    Block,
     IntegerType,
     Operation,
     PointerType,
-    Region,
     TensorType,
     Type,
     Value,
@@ -28,7 +26,6 @@ from ttools.ir import (
 from ttools.ir.rewriting import (
     BOOLEAN,
     Builder,
-    add_argument,
     add_parameter,
     with_element,
 )
@@ -173,13 +170,13 @@ class ShadowTable:
                 inner.compare("slt", first, behind),
             )
             arms = [
-                _region(inner, [], lambda arm, _: visit(arm, memory, values)),
-                _region(inner, [], lambda arm, _: values),
+                inner.region([], lambda arm, _: visit(arm, memory, values)),
+                inner.region([], lambda arm, _: values),
             ]
             return inner.operation("scf.if", [near], types, regions=arms).results
 
         bounds = [b.constant(_LONG, 0), self.count, b.constant(_LONG, 1)]
-        body = _region(b, [_LONG, *types], row)
+        body = b.region([_LONG, *types], row)
         return b.operation("scf.for", [*bounds, *carried], types, regions=[body])
 
     def _row(self, b: Builder, row: Value) -> ShadowMemory:
@@ -195,19 +192,6 @@ class ShadowTable:
 
 #: Builds the body of the loop for one storage: maps carried values to those of the next iteration.
 _Visit: TypeAlias = "Callable[[Builder, ShadowMemory, Sequence[Value]], list[Value]]"
-
-
-def _region(
-    b: Builder, types: Sequence[Type], fill: Callable[[Builder, Sequence[Value]], Sequence[Value]]
-) -> Region:
-    """Return a region of one block that yields the result of `fill` for its arguments."""
-    block = Block()
-    region = Region([block])
-    block.parent = region
-    arguments = [add_argument(block, type) for type in types]
-    inner = Builder(block.operations, block, b.location)
-    inner.operation("scf.yield", fill(inner, arguments))
-    return region
 
 
 def _ends(b: Builder, address: Value) -> tuple[Value, Value]:

@@ -104,7 +104,7 @@ def broken(b: Builder, hint: Hint) -> Value:
     copy = b.binary("addi", value, b.constant(type, 0))
     wrong, starts = [], []
     for axis in range(len(type.shape)):
-        position = _position(b, type, axis)
+        position = b.coordinate(type.shape, axis)
         contiguous, constant = hint.contiguity[axis], hint.constancy[axis]
         if contiguous > 1:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
@@ -156,18 +156,6 @@ def _number(b: Builder, value: Value) -> tuple[Value, int]:
 def _indivisible(b: Builder, value: Value, divisor: int) -> Value:
     rest = b.binary("remsi", value, b.constant(value.type, divisor))
     return b.compare("ne", rest, b.constant(value.type, 0))
-
-
-def _position(b: Builder, type: TensorType, axis: int) -> Value:
-    """Build the coordinate of each lane along an axis."""
-    number = IntegerType(32)
-    extent = type.shape[axis]
-    flat = TensorType((extent,), number)
-    value = b.value("tt.make_range", [], flat, {"start": 0, "end": extent})
-    for other in range(len(type.shape)):
-        if other != axis:
-            value = b.expand(value, other)
-    return b.broadcast(value, type.shape)
 
 
 def _element(b: Builder, value: Value, position: Value, axis: int) -> Value:
