@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "reads_outside": ("memory", {"checks": sorted(MEMORY)}, True),
     "races": ("race", {"checks": sorted(RACES)}, True),
     "last_wins": ("nondeterministic", {"order": ("reverse", 0)}, True),
-    "asks_torch": ("not_computed_by_kernel", {"operator": ["add", 5]}, False),
+    "asks_torch": ("not_computed_by_kernel", {"operators": [["add"], 5]}, False),
     "needs_no_kernel": ("not_computed_by_kernel", {"launches": False}, False),
     "puts_back": ("input_modified", {"touched": True}, False),
     "writes_beside": ("memory", {}, False),

@@ -26,6 +26,7 @@ from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.hidden import HiddenNumbers
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.replays import Replays
@@ -98,6 +99,7 @@ class Judge:
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
         self._replays: Replays | None = None
+        self._hidden_seed: int | None = None
 
     def run(self) -> Verification:
         """Run the plan.
@@ -119,11 +121,10 @@ class Judge:
         self._trials.fail_on = self._options.fail_on
         for name in patched:
             self._note(f"loading the reference replaced `{name}`; the original was restored")
+        self._hidden = HiddenNumbers(self._processes.hidden())
         if self._options.replay != "off":
             self._trials.wants_plans = True
-            self._replays = Replays(
-                self._processes, self._trials, self._anew, self._options.replay_seed
-            )
+            self._replays = Replays(self._processes, self._trials, self._anew, self._hidden)
         if self._processes.not_isolated:
             self._note(
                 "the candidate's process is limited, but not isolated from this user's files and "
@@ -147,7 +148,9 @@ class Judge:
                 self._ask_gpu()
             self._try_all_sizes(plan)
         except WorkerEndedError as error:
-            self._unsupported[f"the reference's process failed: {error.message}"] = None
+            self._unsupported[f"a process of the verification failed: {error.message}"] = None
+        with contextlib.suppress(WorkerEndedError):
+            self._hidden_seed = self._hidden.seed()
         return self._verdict()
 
     def _choose_device(self) -> None:
@@ -196,7 +199,8 @@ class Judge:
         yield from _named(
             "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
         )
-        yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
+        for case in plan.mixtures(self._hidden.several("sizes", _MIXTURES)):
+            yield "random sizes, values and views", case
         if not self._failed:
             self._orders(plan, constants)
 
@@ -518,7 +522,7 @@ class Judge:
 
     def _replayed(self) -> Replay:
         if self._replays is None:
-            return Replay(reasons=("replay is off",))
+            return Replay(reasons=("replay is off",), seed=self._hidden_seed)
         replays = self._replays
         reasons = tuple(f"{why} ({count} cases)" for why, count in replays.reasons.most_common())
         return Replay(
@@ -526,6 +530,7 @@ class Judge:
             cases=replays.cases,
             unseen=replays.unseen,
             reasons=reasons,
+            seed=self._hidden_seed,
         )
 
     def _failure(self, failed: _Failed) -> Failure:
@@ -571,6 +576,7 @@ class Judge:
         )
         if test is None and failure.failure != "nondeterministic":
             limits = {"cases": failed.number, "seed": self._options.seed}
+            limits |= {} if self._hidden_seed is None else {"replay_seed": self._hidden_seed}
             test = write_run(failure, limits, words, self._folder)
         return replace(failure, test=test)
 

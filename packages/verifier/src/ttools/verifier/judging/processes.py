@@ -18,6 +18,7 @@ from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.hidden import Hidden
 from ttools.verifier.workers.reference import Reference
 from ttools.verifier.workers.replayer import Replayer
 
@@ -131,6 +132,10 @@ class Processes:
         if "not_loaded" in loaded:
             raise UsageError(f"reference and inputs: the file {loaded['not_loaded']}")
         return worker, loaded
+
+    def hidden(self) -> Worker:
+        """Start the process that holds the hidden seed, before candidates are started."""
+        return self._start(Hidden(self._options.replay_seed).serve, is_trusted=True)
 
     def fresh(self) -> Worker:
         """Start a process that has just loaded the candidate.

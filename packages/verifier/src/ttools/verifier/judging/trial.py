@@ -51,6 +51,7 @@ class Trial:
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
+        tables: Results of a repeated call that are copies of constants: name and description.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Trial:
     replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
     no_plan: str = ""
+    tables: list[list[str]] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -227,7 +229,13 @@ class Trials:
         return trial
 
     def repeat(
-        self, case: Case, replayer: Worker, sent: dict[str, Any], right: dict[str, Any] | None
+        self,
+        case: Case,
+        replayer: Worker,
+        sent: dict[str, Any],
+        right: dict[str, Any] | None,
+        *,
+        launches: bool = True,
     ) -> Trial:
         """Execute the plan that the trusted process has read, and compare its results.
 
@@ -236,8 +244,10 @@ class Trials:
             replayer: Trusted process that has read the plan.
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
+            launches: If False, the launches of the plan are left out.
         """
-        request = {"shared": case.shared, "weights": case.views.get("*", "contiguous")}
+        weights = case.views.get("*", "contiguous")
+        request = {"shared": case.shared, "weights": weights, "launches": launches}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
@@ -327,6 +337,7 @@ class Trials:
             drew=answer.get("drew", False),
             log=answer.get("log", []),
             replaced=answer.get("replaced", []),
+            tables=answer.get("tables", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]

@@ -69,7 +69,7 @@ class PlanRecorder:
     def __init__(
         self, arguments: Iterable[tuple[str, torch.Tensor]], *, is_on_host: bool = True
     ) -> None:
-        self.work, self.structure = Work(), b""
+        self.structure = b""
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
         #: By address: number and size of a storage, and a weak reference to it.
@@ -85,6 +85,7 @@ class PlanRecorder:
         self._refused, self._is_paused = "", False
         if not is_on_host:
             self._refuse("tensors are not in host memory")
+        floats: list[int] = []
         for name, tensor in arguments:
             if not has_memory(tensor):
                 continue
@@ -93,7 +94,10 @@ class PlanRecorder:
             if number is None:
                 number = self._add(InputStorage(name, storage.nbytes()), storage)
             self._names.setdefault(number, []).append(name)
+            if tensor.is_floating_point():
+                floats.append(number)
             self._sources[number] = frozenset(self._names[number])
+        self.work = Work(floats=floats)
 
     # ---- what the program does
     def operator(self, func: Any, args: Any, kwargs: Any) -> _Call | None:

@@ -17,7 +17,14 @@ from msgspec.structs import replace
 from ttools.core.location import restrict_source_files
 from ttools.sanitizer.memory import allocations
 from ttools.verifier.replay.execution import Executor
-from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
+from ttools.verifier.replay.plan import (
+    ConstantStorage,
+    Plan,
+    PlanError,
+    Storage,
+    is_filled_without_launches,
+    read_plan,
+)
 from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
@@ -74,7 +81,9 @@ class Replayer(Candidate):
         os.environ["TTOOLS_OPT"] = "0" if is_quick else self._level
 
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
-        """Read the plan of the following calls; return its constants, kernels and host reads.
+        """Read the plan of the following calls; return its constants and host reads.
+
+        `is_filled` says whether the results could be correct if the launches were left out.
 
         Args:
             blank: Digests of constants that are replaced by zeros.
@@ -89,7 +98,7 @@ class Replayer(Candidate):
             self._plan = replace(plan, storages=tuple(_blanked(e, blank) for e in plan.storages))
         return {
             "reads": list(plan.reads),
-            "kernels": [digest_of(text.encode()) for text in plan.kernels],
+            "is_filled": is_filled_without_launches(plan),
             "constants": [
                 [digest_of(constant.data), constant.size] for constant in constants if constant.size
             ],
@@ -101,7 +110,8 @@ class Replayer(Candidate):
         return self._executor.run(self._plan, dict(results.tensors_of(arguments)))
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
-        return super()._called(request) | {"copied": self._executor.copied}
+        answer = super()._called(request)
+        return answer | {"copied": self._executor.copied, "tables": self._executor.tables}
 
     def _recording(self, *_: Any) -> None:
         return None
