@@ -51,7 +51,8 @@ _MOST_SLOW = 4
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
-_MOST_CONFIGS = 32
+#: Most configurations of an autotuner that are tried.
+_MOST_CONFIGS = 128
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
@@ -100,6 +101,8 @@ class Judge:
         self._all_sizes: dict[str, Any] = {}
         self._replays: Replays | None = None
         self._hidden_seed: int | None = None
+        #: Integers that each configuration of the autotuners passes to kernels, by its number.
+        self._configs: list[list[int]] = []
 
     def run(self) -> Verification:
         """Run the plan.
@@ -196,9 +199,12 @@ class Judge:
         shared = _named("one tensor as two arguments", plan.shared(alike))
         alone = _named("gradients of one argument", plan.gradients(*graded))
         yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
-        yield from _named(
-            "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
-        )
+        if len(self._configs) > _MOST_CONFIGS:
+            self._note(
+                f"only the first {_MOST_CONFIGS} of {len(self._configs)} configurations of an "
+                "autotuner were tried"
+            )
+        yield from _named("configurations", plan.configurations(self._configs[:_MOST_CONFIGS]))
         for case in plan.mixtures(self._hidden.several("sizes", _MIXTURES)):
             yield "random sizes, values and views", case
         if not self._failed:
@@ -246,6 +252,7 @@ class Judge:
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
+        self._note_configs(trial.configs)
         for warning in trial.warnings:
             _keep_plainest(self._warned, (warning.failure, warning.where), warning, case)
         for name in trial.replaced:
@@ -267,6 +274,12 @@ class Judge:
         else:
             self._replay(case, trial)
         return trial
+
+    def _note_configs(self, configs: list[list[int]]) -> None:
+        """Remember the configurations of the autotuners of a call."""
+        self._configs += [[] for _ in range(len(configs) - len(self._configs))]
+        for integers, own in zip(self._configs, configs, strict=False):
+            integers += [value for value in own if value not in integers]
 
     def _replay(self, case: Case, trial: Trial) -> None:
         """Repeat a call with correct results in a process without the candidate."""
@@ -355,7 +368,12 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches; if results are correct, kernels did not compute them."""
+        """Run a case without its launches, in another process than its first call.
+
+        If the results are correct, kernels did not compute them. Where plans are executed on other
+        inputs, this is decided there, with several inputs.
+        """
+        is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1
@@ -370,7 +388,7 @@ class Judge:
                 or wrong & {"wrong_values", "unwritten", "layout"}
             ):
                 continue
-            if "exception" in wrong or not self._trials.is_telling:
+            if is_decided or "exception" in wrong or not self._trials.is_telling:
                 continue
             detail = "the results are correct although no kernel ran"
             self._failing += 1

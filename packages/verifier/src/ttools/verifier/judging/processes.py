@@ -70,8 +70,6 @@ class Processes:
         options: Limits of time, memory and network.
 
     Attributes:
-        configs: Integers that each configuration of the autotuners passes to kernels, by its
-            number.
         device: Device of the candidate's tensors: `cuda` if the CPU stands in for a GPU.
         is_mapped: If True, the CPU stands in for a GPU in the reference's process.
         is_endless: If True, a launch or a call exceeded its time limit, so others get less time.
@@ -99,7 +97,6 @@ class Processes:
         )
         self._workers: list[Worker] = []
         self._started = 0
-        self.configs: list[list[int]] = []
         self.device = "cpu"
         self.is_mapped = False
         self.is_endless = False
@@ -149,7 +146,7 @@ class Processes:
         self._started += 1
         candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
         worker = self._start(candidate.serve, self._options.answer_seconds * share)
-        self.configs = _loaded(worker)["configs"]
+        _loaded(worker)
         return worker
 
     def replayer(self) -> Worker:

@@ -275,16 +275,17 @@ class Replays:
                 None,
                 "`inputs` does not take a seed, so there are no other inputs of these sizes",
             )
-        plain = replace(
-            case, values="drawn", values_of={}, after=(), reuse=False, late_grad=False
-        )
+        plain = replace(case, values="drawn", values_of={}, after=(), reuse=False, late_grad=False)
         kept = _kept(reads)
         own = self._drawn(plain, trial, []) if _is_special(case) else trial.sent
         for _ in range(_MOST_DRAWS):
             fresh = replace(plain, seed=self._seed())
             sent = self._drawn(fresh, trial, reads)
             if sent is None:
-                return None, "`inputs` raises or returns different shapes or numbers for other seeds"
+                return (
+                    None,
+                    "`inputs` raises or returns different shapes or numbers for other seeds",
+                )
             if kept and all(key in kept or not _has_elements(value) for key, value in sent.items()):
                 return None, f"the candidate reads elements of {_listed(reads)} on the host"
             if sent != own:

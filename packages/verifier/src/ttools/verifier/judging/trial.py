@@ -33,6 +33,8 @@ class Trial:
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
+        configs: Integers that each configuration of the autotuners passes to kernels, by its
+            number.
         launches: Number of launches of the call.
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
@@ -60,6 +62,7 @@ class Trial:
     unsupported: str = ""
     constants: list[int] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
+    configs: list[list[int]] = field(default_factory=list)
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
@@ -329,6 +332,7 @@ class Trials:
             right=right,
             constants=answer["constants"],
             kernels=answer["kernels"],
+            configs=answer.get("configs", []),
             launches=answer["launches"],
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),

@@ -25,8 +25,8 @@ from ttools.verifier.replay.plan import (
     PlanError,
     Symbol,
 )
-from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
 from ttools.verifier.replay.tables import ConstantValues, whole_view
+from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
@@ -69,7 +69,9 @@ class Executor:
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, ConstantStorage):
                 constants.append(number)
-            elif isinstance(storage, InputStorage) and tensors[storage.argument].is_floating_point():
+            elif (
+                isinstance(storage, InputStorage) and tensors[storage.argument].is_floating_point()
+            ):
                 floats.append(number)
         self.work = Work(constants, floats)
         self._values, self.copied, self.tables = ComputedValues(), [], []
@@ -105,10 +107,8 @@ class Executor:
             elif taken:
                 self._values.converted(taken[0], view, tensor)
 
-    def _is_exact(
-        self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]
-    ) -> bool:
-        """Return whether an operator is no conversion of floats to integers, or keeps all values."""
+    def _is_exact(self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]) -> bool:
+        """Return False if an operator converts floats to integers and changes values."""
         name = base_name(step.operator)
         sources = step.arguments[name == "copy" :]  # `copy_` has its result as first operand
         source = sources[0] if name in CONVERTING and sources else None

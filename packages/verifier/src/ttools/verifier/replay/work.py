@@ -21,26 +21,23 @@ from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.replay.operators import ALLOCATING, base_name, is_computing
 
 #: Operators that make constants. Their results may also become outputs of kernels, see `launch`.
-_CONSTANT = frozenset(
-    """
-    arange linspace logspace scalar_tensor lift_fresh eye zeros zeros_like new_zeros ones ones_like
-    new_ones full full_like new_full
-    """.split()
-)
+_CONSTANT = """
+arange linspace logspace scalar_tensor lift_fresh eye zeros zeros_like new_zeros ones ones_like
+new_ones full full_like new_full
+"""
+_CONSTANTS = frozenset(_CONSTANT.split())
 #: Operators on bits, which can compute floats that are packed in integers.
-_BITS = frozenset(
-    """
-    bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
-    __and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__
-    """.split()
-)
+_BIT = """
+bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
+__and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__
+"""
+_BITS = frozenset(_BIT.split())
 #: Operators that compare or test floats. Others that turn floats into integers compute.
-_ASKING = frozenset(
-    """
-    eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
-    logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
-    """.split()
-)
+_TESTING = """
+eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
+logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
+"""
+_TESTS = frozenset(_TESTING.split())
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
 #: Reads of single elements are counted only if there are at least this many. Fewer are permitted,
@@ -88,7 +85,8 @@ class Work:
             made: Results of the operator; they are in new memory, or in memory that it writes to.
             is_exact: False if a conversion changes values.
         """
-        name, storages = base_name(operator), {view.storage for view in made}
+        name = base_name(operator) or short_name(operator)
+        storages = {view.storage for view in made}
         floats = [view for view in taken if self._has_floats(view)]
         made_floats = [view for view in made if self._has_floats(view)]
         is_conversion = bool(
@@ -98,7 +96,7 @@ class Work:
         of_kernel = is_exact and all(view.storage in self._of_kernels for view in floats)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
         self._of_kernels -= storages
-        if is_constant or name in _CONSTANT:
+        if is_constant or name in _CONSTANTS:
             self.constants |= storages
             return False
         self.constants -= storages
@@ -109,7 +107,7 @@ class Work:
                 self._floats |= storages
             return False
         every = most(taken, made)
-        if made_floats or has_bits or is_changing or (floats and name not in _ASKING):
+        if made_floats or has_bits or is_changing or (floats and name not in _TESTS):
             self._note(short_name(operator), every, 0, every)
             self._floats |= storages
         else:

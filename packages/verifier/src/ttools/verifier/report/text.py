@@ -212,10 +212,7 @@ def statements(found: Verification) -> Iterator[Statement]:
     yield from _all_sizes(found.covered.get("all sizes", {}))
     yield from _replay(found)
     if found.replay.seed is not None:
-        yield Statement(
-            f"hidden seed of random sizes and repeated calls: {found.replay.seed} "
-            "(`--replay-seed` repeats it)"
-        )
+        yield Statement(f"hidden seed: {found.replay.seed} (--replay-seed repeats the run)")
     for note in found.notes:
         yield Statement(f"note: {note}")
     yield Statement(f"not checked: {'; '.join(found.not_judged)}")

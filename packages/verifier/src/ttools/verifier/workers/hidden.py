@@ -28,10 +28,15 @@ class Hidden:
 
     def serve(self, channel: Channel) -> None:
         """Answer requests until there are no more."""
-        if self._seed is None:
-            self._seed = int.from_bytes(os.urandom(_SEED_BYTES), "little")
+        self._seed = self.drawn()
         while True:
             channel.send(self.answer(channel.receive()))
+
+    def drawn(self) -> int:
+        """Return the given seed, or one from the system."""
+        if self._seed is not None:
+            return self._seed
+        return int.from_bytes(os.urandom(_SEED_BYTES), "little")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the seed, or the number for a purpose and an index."""
