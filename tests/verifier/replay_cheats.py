@@ -277,3 +277,88 @@ def wrong_at_unknown_sizes(x):
         launched(copy_kernel, x)
         copy_kernel[(1,)](x, y, x.stride(0), x.stride(1), 1, BLOCK=1)
     return y
+
+
+# ---- other ways to let something else compute
+def weighted_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator)
+    return {"x": x, "w": torch.randn(columns, generator=generator)}
+
+
+def weighted_reference(x, w):
+    return torch.softmax(x, 1) * w
+
+
+@triton.jit
+def weigh_kernel(x_ptr, w_ptr, y_ptr, s, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + c, mask=c < n)
+    w = tl.load(w_ptr + c * s, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * w, mask=c < n)
+
+
+def reads_one_element(x, w):
+    """Read one element of an argument, so that its values stay the same when it is replayed."""
+    x[0, 0].item()
+    values = elements_of(x)
+    powers = np.exp(values - values.max(1, keepdims=True))
+    softmax = torch.from_numpy((powers / powers.sum(1, keepdims=True)).astype(np.float32))
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    weigh_kernel[(rows,)](softmax, w, y, w.stride(0), n, BLOCK=block)
+    return y
+
+
+def graded_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].requires_grad_()}
+
+
+class _Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return launched(scale_kernel, x)
+
+    @staticmethod
+    def backward(ctx, weights):
+        return launched(copy_kernel, torch.from_numpy(elements_of(weights) * np.float32(4.0)))
+
+
+def gradient_as_constant(x):
+    """Compute a gradient with NumPy that only depends on the weights of the result."""
+    return _Scale.apply(x)
+
+
+def scale_reference(x):
+    return x * 4.0
+
+
+def stairs_reference(x):
+    return (4 * x).floor().clamp(-8.0, 8.0)
+
+
+def many_comparisons(x):
+    """Compute a function of few values by comparisons."""
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    whole = sum((x >= step / 4).to(torch.int32) for step in range(-7, 9)) - 8
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y
+
+
+def nonzero_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].relu()}
+
+
+def nonzero_reference(x):
+    return (x != 0).float()
+
+
+def converted_to_bools(x):
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    whole = x.to(torch.bool).to(torch.int32)
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y

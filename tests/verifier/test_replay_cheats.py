@@ -37,13 +37,21 @@ CHEATS = {
     "converted_to_integers": ("trunc_reference", 1, "`_to_copy` on"),
     "copies_a_table": ("positions_reference", 1, "a copy of a constant"),
     "doubles_half_a_table": ("positions_reference", 1, "a copy of a constant"),
+    "gradient_as_constant": ("scale_reference", 1, "gradient of x"),
+    "many_comparisons": ("stairs_reference", 1, "compares or tests"),
+    "converted_to_bools": ("nonzero_reference", 1, "`_to_copy` on"),
+}
+#: Functions that draw the inputs of some of them.
+INPUTS = {
+    "gradient_as_constant": "graded_inputs",
+    "converted_to_bools": "nonzero_inputs",
 }
 
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_fails(name: str) -> None:
     reference, cases, detail = CHEATS[name]
-    found = verified(name, reference, cases=cases)
+    found = verified(name, reference, INPUTS.get(name, "inputs"), cases=cases)
     assert [failure.failure for failure in found.failures] == ["not_computed_by_kernel"]
     assert detail in found.failures[0].detail
 
@@ -59,6 +67,13 @@ def test_a_cheat_fails(name: str) -> None:
 def test_a_correct_candidate_passes(name: str, reference: str) -> None:
     found = verified(name, reference, cases=9)
     assert (found.failures, found.replay.verified) == ((), True)
+
+
+def test_results_that_depend_on_an_argument_that_is_read_are_not_verified() -> None:
+    found = verified("reads_one_element", "weighted_reference", "weighted_inputs", cases=1)
+    [failure] = found.failures
+    assert failure.failure == "not_computed_by_kernel"
+    assert "reads elements of `x` on the host" in failure.detail
 
 
 def test_every_configuration_of_every_autotuner_is_tried() -> None:

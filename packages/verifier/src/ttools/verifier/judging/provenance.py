@@ -18,6 +18,9 @@ from ttools.verifier.workers.operators import LEAVING
 _SHARE = 0.25
 #: Torch may always compute on fewer elements than this.
 _FEWEST = 4
+#: Torch may compare or test fewer floats than this number of times the largest tensor. Many
+#: comparisons with constants compute a function that has few values.
+_MOST_TESTS = 6
 #: Number of operators that a message names.
 _MOST_NAMED = 3
 _INTEGERS = ("int", "uint", "bool")
@@ -46,11 +49,17 @@ def work_of_torch(
     are_integers = all(image.dtype.startswith(_INTEGERS) for image in images)
     needed = set(right["operators"])
     work: dict[str, int] = {}
+    tested = 0
     for name, floats, asked, every in answer["operators"]:
         # Tests of floats and operators on integers prepare a launch, unless the reference uses
         # them, too.
         others = every if are_integers else asked
         work[name] = max(floats, others if name in needed else 0)
+        tested += asked
+    if tested >= _MOST_TESTS * largest:
+        detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
+        names = [name for name, _, asked, _ in answer["operators"] if asked]
+        return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
     total = sum(work.values())
     if total >= max(_FEWEST, _SHARE * largest):
         names = [name for name in sorted(work, key=lambda each: -work[each]) if work[name]]

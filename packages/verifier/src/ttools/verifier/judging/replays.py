@@ -29,7 +29,7 @@ from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.replayer import digest_of
-from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
 #: Number of plans that are always executed on other inputs. Later plans are executed on other
 #: inputs only if they differ from earlier ones, or at random (see `_ONE_IN`).
@@ -85,11 +85,17 @@ class Replays:
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
-        self.cases = self.unseen = 0
+        self.cases = self.unseen = self._executions = 0
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         """Execute the plan of a call with correct results; return the failures with their cases."""
+        before = self._executions
+        failures = self._checked(case, trial)
+        self.cases += self._executions > before
+        return failures
+
+    def _checked(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         if not trial.plan:
             return self._not_replayed(
                 trial.no_plan or "the candidate's process did not send a plan"
@@ -138,7 +144,6 @@ class Replays:
         again = self._execute(case, trial.sent, trial.right)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += 1
         return [(_explained(problem), case) for problem in again.problems[:1]]
 
     def _check_blanked(
@@ -151,7 +156,6 @@ class Replays:
         again = self._execute(case, trial.sent, trial.right)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += 1
         detail = f"{why}, and the call is wrong if constants that may contain its result are zeroed"
         return [(_not_computed(detail), case)] if again.problems else []
 
@@ -176,7 +180,8 @@ class Replays:
         Returns:
             The failures, and whether the results were correct on the other inputs.
         """
-        again = self._execute(case, sent, None)
+        phase = _phase_of(case, answer["reads"])
+        again = self._execute(case, sent, None, phase)
         if again.unsupported:
             return self._not_replayed(again.unsupported), False
         if again.skipped:
@@ -187,7 +192,6 @@ class Replays:
             why = f"the candidate reads elements of {listed} on the host, and the result depends"
             why = f"{why} on nothing else"
             return self._check_on_known_inputs(case, trial, answer, why), False
-        self.cases += 1
         self.unseen += 1
         if again.problems:
             return self._attributed(case, sent, again), False
@@ -197,7 +201,7 @@ class Replays:
             return [(_not_computed(f"{part} is a copy of {tables[part]}"), case)], False
         if is_new and answer["is_filled"]:
             kept = _kept(answer["reads"])
-            if self._is_right_without_launches(case, sent, again.right, kept):
+            if self._is_right_without_launches(case, sent, again.right, kept, phase):
                 detail = "the result is the same if the launches of the call are left out"
                 return [(_not_computed(detail), case)], False
         return [], True
@@ -216,12 +220,13 @@ class Replays:
         """
         fresh = replace(fresh, values=case.values, values_of=case.values_of)
         sent = self._drawn(fresh, trial, reads)
-        again = Trial(skipped="no inputs") if sent is None else self._execute(fresh, sent, None)
-        if sent is None or again.skipped:
+        if sent is None:
+            return self._check_seen(case, trial)
+        again = self._execute(fresh, sent, None, _phase_of(fresh, reads))
+        if again.skipped:
             return self._check_seen(case, trial)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += is_only
         self.unseen += is_only
         return self._attributed(fresh, sent, again) if again.problems else []
 
@@ -236,13 +241,18 @@ class Replays:
         return [(_explained(again.problems[0]), case)]
 
     def _is_right_without_launches(
-        self, case: Case, sent: dict[str, Any], right: dict[str, Any], kept: set[str]
+        self,
+        case: Case,
+        sent: dict[str, Any],
+        right: dict[str, Any],
+        kept: set[str],
+        phase: float,
     ) -> bool:
         """Return whether the launches of a plan do not change its result, for several inputs."""
         if min(case.sizes.values(), default=2) < 2:
             return False  # many functions of one element return it
         held = {key: value for key, value in sent.items() if key in kept}
-        trial = self._execute(case, sent, right, launches=False)
+        trial = self._execute(case, sent, right, phase, launches=False)
         is_right, compared = _is_right(trial), 0
         for values in _VALUES_WITHOUT_LAUNCHES:
             if is_right is False or trial.unsupported:
@@ -251,19 +261,20 @@ class Replays:
             other = replace(case, seed=self._seed(), values=values)
             inputs = self._trials.drawn(other) | held
             if "error" not in inputs and layouts(inputs) == layouts(sent):
-                trial = self._execute(other, inputs, None, launches=False)
+                trial = self._execute(other, inputs, None, phase, launches=False)
                 is_right = _is_right(trial)
         return compared > 1 and is_right is not False
 
     def _execute(
-        self, case: Case, sent: dict[str, Any], right: Any, *, launches: bool = True
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: bool
     ) -> Trial:
         worker = self._process()
         if worker is None:
             return Trial(unsupported=self._ended)
-        again = self._trials.repeat(case, worker, sent, right, launches=launches)
+        again = self._trials.repeat(case, worker, sent, right, phase=phase, **how)
         if again.is_gone:
             self._end()
+        self._executions += not again.unsupported
         return again
 
     def _other_inputs(
@@ -277,7 +288,7 @@ class Replays:
             )
         plain = replace(case, values="drawn", values_of={}, after=(), reuse=False, late_grad=False)
         kept = _kept(reads)
-        own = self._drawn(plain, trial, []) if _is_special(case) else trial.sent
+        own = {} if _is_special(case) else trial.sent
         for _ in range(_MOST_DRAWS):
             fresh = replace(plain, seed=self._seed())
             sent = self._drawn(fresh, trial, reads)
@@ -286,7 +297,9 @@ class Replays:
                     None,
                     "`inputs` raises or returns different shapes or numbers for other seeds",
                 )
-            if kept and all(key in kept or not _has_elements(value) for key, value in sent.items()):
+            if any(_has_floats(sent.get(key)) for key in kept) or (
+                kept and all(key in kept or not _has_elements(e) for key, e in sent.items())
+            ):
                 return None, f"the candidate reads elements of {_listed(reads)} on the host"
             if sent != own:
                 return (fresh, sent), ""
@@ -382,6 +395,12 @@ def _key_of(trial: Trial) -> bytes:
     return hashlib.sha256(trial.plan + others.encode()).digest()
 
 
+def _phase_of(case: Case, reads: list[str]) -> float:
+    """Return the number of the weights of results for other inputs, see `results.weights_of`."""
+    is_read = any(name.startswith(WEIGHT) for name in reads)
+    return PHASE if is_read else PHASE + case.seed % 997 / 100
+
+
 def _is_special(case: Case) -> bool:
     return case.values not in ("drawn", "permuted") or bool(case.values_of)
 
@@ -438,6 +457,12 @@ def _count_of(arguments: dict[str, Any]) -> int:
     """Return the number of elements of all tensors."""
     parts = [part for key, value in arguments.items() for _, part in flat(value, key)]
     return sum(math.prod(part.shape) for part in parts if _is_image(part))
+
+
+def _has_floats(value: Any) -> bool:
+    """Return whether an argument contains so many floats that a result may depend on them."""
+    images = [part for _, part in flat(value) if _is_image(part)]
+    return any("float" in image.dtype and math.prod(image.shape) >= _TELLING for image in images)
 
 
 def _has_elements(value: Any) -> bool:

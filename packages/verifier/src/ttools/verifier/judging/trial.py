@@ -19,7 +19,7 @@ from ttools.verifier.judging.arguments import changed_arguments
 from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
-from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.results import PHASE, flat
 
 
 @dataclass
@@ -209,6 +209,7 @@ class Trials:
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
         request.setdefault("weights", case.views.get("*", "contiguous"))
+        request.setdefault("phase", PHASE)
         request.setdefault("plan", self.wants_plans)
         if case.order is not None:
             request["order"], request["seed"] = case.order
@@ -239,6 +240,7 @@ class Trials:
         right: dict[str, Any] | None,
         *,
         launches: bool = True,
+        phase: float = PHASE,
     ) -> Trial:
         """Execute the plan that the trusted process has read, and compare its results.
 
@@ -248,9 +250,11 @@ class Trials:
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
+            phase: Number of the choice of the weights of results, whose gradients are computed.
         """
         weights = case.views.get("*", "contiguous")
-        request = {"shared": case.shared, "weights": weights, "launches": launches}
+        request = {"shared": case.shared, "weights": weights, "phase": phase}
+        request["launches"] = launches
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
@@ -276,7 +280,7 @@ class Trials:
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
-            asked = {key: request[key] for key in ("shared", "weights")}
+            asked = {key: request[key] for key in ("shared", "weights", "phase")}
             asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
             self._reference.send(asked)
         gone: WorkerEndedError | None = None

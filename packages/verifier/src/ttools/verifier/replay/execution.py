@@ -65,15 +65,14 @@ class Executor:
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
-        constants, floats = [], []
+        self.work = Work()
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, ConstantStorage):
-                constants.append(number)
+                self.work.lift(number)
             elif (
                 isinstance(storage, InputStorage) and tensors[storage.argument].is_floating_point()
             ):
-                floats.append(number)
-        self.work = Work(constants, floats)
+                self.work.contains_floats(number)
         self._values, self.copied, self.tables = ComputedValues(), [], []
         self._constants = ConstantValues()
         for number, step in enumerate(plan.steps):
@@ -108,7 +107,7 @@ class Executor:
                 self._values.converted(taken[0], view, tensor)
 
     def _is_exact(self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]) -> bool:
-        """Return False if an operator converts floats to integers and changes values."""
+        """Return False if an operator converts floats to integers or bools and changes values."""
         name = base_name(step.operator)
         sources = step.arguments[name == "copy" :]  # `copy_` has its result as first operand
         source = sources[0] if name in CONVERTING and sources else None

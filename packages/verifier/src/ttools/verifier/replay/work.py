@@ -52,7 +52,6 @@ class Work:
 
     Args:
         constants: Numbers of the storages that contain constants.
-        floats: Numbers of the storages that contain floats; others are added when they are used.
 
     Attributes:
         counts: Three numbers of elements for each operator, added up over its uses: of the float
@@ -61,10 +60,11 @@ class Work:
         constants: Numbers of the storages that contain constants.
     """
 
-    def __init__(self, constants: Iterable[int] = (), floats: Iterable[int] = ()) -> None:
+    def __init__(self, constants: Iterable[int] = ()) -> None:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.constants = set(constants)
-        self._floats = set(floats)
+        #: Storages that contained floats, also if integers are viewed there.
+        self._floats: set[int] = set()
         #: Storages whose last contents a kernel wrote.
         self._of_kernels: set[int] = set()
         self._single = 0
@@ -89,11 +89,14 @@ class Work:
         storages = {view.storage for view in made}
         floats = [view for view in taken if self._has_floats(view)]
         made_floats = [view for view in made if self._has_floats(view)]
-        is_conversion = bool(
-            name in CONVERTING and any(map(_is_float, taken)) and any(map(_is_integer, made))
+        has_integers = any(map(_is_integer, made))
+        is_conversion = (
+            name in CONVERTING
+            and any(map(_is_float, taken))
+            and (has_integers or any(view.dtype == "bool" for view in made))
         )
         # A kernel may write integers in a float type, which its wrapper converts.
-        of_kernel = is_exact and all(view.storage in self._of_kernels for view in floats)
+        of_kernel = all(view.storage in self._of_kernels for view in floats)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
         self._of_kernels -= storages
         if is_constant or name in _CONSTANTS:
@@ -101,7 +104,7 @@ class Work:
             return False
         self.constants -= storages
         has_bits = name in _BITS and any(map(_is_integer, (*taken, *made)))
-        is_changing = is_conversion and not of_kernel
+        is_changing = is_conversion and not (is_exact and (of_kernel or not has_integers))
         if not (is_computing(operator) or is_changing):
             if floats and not is_conversion and name not in ALLOCATING:  # copied bits of floats
                 self._floats |= storages
@@ -129,6 +132,10 @@ class Work:
                 self._note(name, count, 0, count)
         else:
             self._note(name, most(filter(_is_float, views)), 0, most(views))
+
+    def contains_floats(self, storage: int) -> None:
+        """Record that a storage contains floats; other storages are recorded when they are used."""
+        self._floats.add(storage)
 
     def lift(self, storage: int) -> None:
         """Record that a storage contains numbers that the program gave to torch."""

@@ -198,8 +198,10 @@ class Candidate:
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
         weights = results.weights_of(found, request.get("weights", "contiguous"))
+        if self._recorder is not None:
+            self._recorder.take(weights)
         with self._watched():
-            gradients = results.gradients(found, arguments, weights)
+            gradients = results.gradients(found, arguments, [weight for _, weight in weights])
         return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:

@@ -83,9 +83,13 @@ class PlanRecorder:
         self._reads: set[str] = set()
         self._constant_bytes = 0
         self._refused, self._is_paused = "", False
+        self.work = Work()
         if not is_on_host:
             self._refuse("tensors are not in host memory")
-        floats: list[int] = []
+        self.take(arguments)
+
+    def take(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Add tensors that the program receives, which have other values in other calls."""
         for name, tensor in arguments:
             if not has_memory(tensor):
                 continue
@@ -95,9 +99,8 @@ class PlanRecorder:
                 number = self._add(InputStorage(name, storage.nbytes()), storage)
             self._names.setdefault(number, []).append(name)
             if tensor.is_floating_point():
-                floats.append(number)
+                self.work.contains_floats(number)
             self._sources[number] = frozenset(self._names[number])
-        self.work = Work(floats=floats)
 
     # ---- what the program does
     def operator(self, func: Any, args: Any, kwargs: Any) -> _Call | None:

@@ -12,13 +12,17 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
+import torch
 from msgspec.structs import replace
 
 from ttools.core.location import restrict_source_files
+from ttools.core.spec import TensorSpec
 from ttools.sanitizer.memory import allocations
+from ttools.verifier.cases.tensors import dtype_of
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.plan import (
     ConstantStorage,
+    InputStorage,
     Plan,
     PlanError,
     Storage,
@@ -55,6 +59,8 @@ class Replayer(Candidate):
         self._executor = self._executors[0]
         self._plan: Plan | None = None
         self._function = self._execute
+        #: Memory layout and phase of the weights of results.
+        self._layout = "contiguous", results.PHASE
         self._level = os.environ.get("TTOOLS_OPT", "")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -107,9 +113,22 @@ class Replayer(Candidate):
     def _execute(self, **arguments: Any) -> dict[str, Any]:
         if self._plan is None:
             raise PlanError("there is no plan")
-        return self._executor.run(self._plan, dict(results.tensors_of(arguments)))
+        tensors = dict(results.tensors_of(arguments))
+        return self._executor.run(self._plan, tensors | self._weights(self._plan))
+
+    def _weights(self, plan: Plan) -> dict[str, torch.Tensor]:
+        """Return the weights of the results of a plan, see `results.weights_of`."""
+        weights = {}
+        for storage in plan.storages:
+            name = storage.argument if isinstance(storage, InputStorage) else ""
+            result = plan.results.get(name.removeprefix(results.WEIGHT))
+            if name.startswith(results.WEIGHT) and isinstance(result, TensorSpec):
+                like = torch.empty(result.shape, dtype=dtype_of(result.dtype), device="cpu")
+                weights[name] = results.weights_like(like, *self._layout)
+        return weights
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
         answer = super()._called(request)
         return answer | {"copied": self._executor.copied, "tables": self._executor.tables}
 
