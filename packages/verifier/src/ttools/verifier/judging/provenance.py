@@ -17,7 +17,9 @@ from ttools.verifier.workers.operators import LEAVING
 #: Torch may compute on fewer elements than this share of a call's largest tensor, as preparation.
 _SHARE = 0.25
 #: Torch may always compute on fewer elements than this.
-_FEWEST = 4
+_FEWEST = 8
+#: Number of elements of a part of a result that the test of a failure assumes.
+_OF_A_PART = 4
 #: Torch may compare or test fewer floats than this number of times the largest tensor. Many
 #: comparisons with constants compute a function that has few values.
 _MOST_TESTS = 6
@@ -70,7 +72,7 @@ def work_of_torch(
         return [_not_computed(detail, operators=[names, total])]
     for part, name in answer.get("copied", ()):
         if is_right:
-            size = max(results) if "[" not in part else _FEWEST
+            size = max(results) if "[" not in part else _OF_A_PART
             detail = f"{part} was computed by torch's `{name}`"
             return [_not_computed(detail, operators=[[name], size])]
     for part in answer["lazy"]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -40,8 +41,8 @@ logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose 
 _TESTS = frozenset(_TESTING.split())
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
-#: Reads of single elements are counted only if there are at least this many. Fewer are permitted,
-#: because wrappers read sizes and scales.
+#: Reads of single elements, and operators on them, are counted only if there are at least this
+#: many. Fewer are permitted, because wrappers read sizes and compute scales.
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 _TELLING = 8
@@ -67,7 +68,8 @@ class Work:
         self._floats: set[int] = set()
         #: Storages whose last contents a kernel wrote.
         self._of_kernels: set[int] = set()
-        self._single = 0
+        #: Number of reads of single elements, and of operators on them.
+        self._single: Counter[str] = Counter()
 
     def operator(
         self,
@@ -111,7 +113,10 @@ class Work:
             return False
         every = most(taken, made)
         if made_floats or has_bits or is_changing or (floats and name not in _TESTS):
-            self._note(short_name(operator), every, 0, every)
+            if every == 1:
+                self._note_single("operators", short_name(operator))
+            else:
+                self._note(short_name(operator), every, 0, every)
             self._floats |= storages
         else:
             self._note(short_name(operator), 0, most(floats), every)
@@ -126,10 +131,8 @@ class Work:
     def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
         """Count elements that leave torch, because the program can compute with them elsewhere."""
         if name == "_local_scalar_dense":
-            self._single += any(map(_is_float, views))
-            if self._single >= _SINGLE:
-                count = _SINGLE if self._single == _SINGLE else 1
-                self._note(name, count, 0, count)
+            if any(map(_is_float, views)):
+                self._note_single("reads", name)
         else:
             self._note(name, most(filter(_is_float, views)), 0, most(views))
 
@@ -146,6 +149,13 @@ class Work:
         if _is_float(view):
             self._floats.add(view.storage)
         return view.storage in self._floats and view.dtype != "bool"
+
+    def _note_single(self, kind: str, name: str) -> None:
+        """Count the use of a single element, if there are many uses of this kind."""
+        self._single[kind] += 1
+        if self._single[kind] >= _SINGLE:
+            count = _SINGLE if self._single[kind] == _SINGLE else 1
+            self._note(name, count, 0, count)
 
     def _note(self, name: str, floats: int, asked: int, every: int) -> None:
         counts = self.counts.get(name, (0, 0, 0))
