@@ -47,14 +47,25 @@ COMPUTING = {
     "constants and an argument": lambda x: torch.arange(16) / 16 * x,
     "into a constant": lambda x: torch.linspace(0, 1, 16).add_(x).exp(),
     "tolist": lambda x: torch.tensor([each * 2 for each in x.tolist()]),
+    "many small ones": lambda x: torch.stack([each.exp() for each in x]),
+    "different small ones": lambda x: torch.cat([x[:4].exp(), x[4:8].sin(), x[8:]]),
+    "bits": lambda x: x.view(torch.int32) & 0x7FFFFFFF,
+    "integers in memory of floats": lambda x: x.view(torch.int32) * 2,
+    "conversion to integers": lambda x: x.to(torch.int32),
+    "sorting": lambda x: x.argsort(),
+    "many comparisons": lambda x: sum((x > step).to(torch.int32) for step in range(8)),
 }
 PREPARING = {
     "copies": lambda x: x.contiguous().clone().reshape(4, 4).t().contiguous(),
     "allocates": torch.zeros_like,
     "asks": lambda x: torch.zeros(int((x > 0).sum())),
     "a single number": lambda x: x[0].item(),
+    "some single numbers": lambda x: ((x[0] * 2 + 1).sqrt() / 3).exp(),
     "constants": lambda x: (torch.arange(16) / 16).exp()[:, None] * torch.tensor([1.0, 2.0]),
     "integers": lambda x: torch.arange(16).cumsum(0).tolist(),
+    "masks": lambda x: (x > 0) & (x < 1),
+    "a constant that is filled": lambda x: (torch.full((16,), 3.0) + torch.zeros(16)).exp(),
+    "integers that are allocated": lambda x: torch.empty_like(x, dtype=torch.int32) + 1,
 }
 
 

@@ -21,7 +21,7 @@ _RANGES = st.tuples(st.integers(0, 50), st.integers(0, 5000)).map(lambda r: (r[0
 def test_all_cases_are_in_the_domain(sizes: dict[str, tuple[int, int]]) -> None:
     plan = Plan(Domain(sizes, {"dtype": ["float32", "float16"]}, True))
     cases = [*plan.begin(), *plan.edges(), *plan.sequences(["x", "y"]), *plan.special_values()]
-    cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(5)]
+    cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(range(5))]
     cases += plan.configurations([[32], [16, 128]])
     for case in cases:
         for planned in (case, *case.after):

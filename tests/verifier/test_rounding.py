@@ -88,7 +88,7 @@ def test_gradients_may_cancel_differently(error: float, may: bool) -> None:
         described(name, elements(output["image"]), {})
         for name, output in zip(names, right["given"], strict=True)
     ]
-    weights = weights_of(attention(q, k, v))[0]
+    ((_, weights),) = weights_of(attention(q, k, v))
     lost = (weights @ v.detach().T) * error
     computed[1] = described("gradient of q", lost @ k.detach(), {})
     computed[0]["grad"] = True

@@ -22,7 +22,7 @@ from ttools.sanitizer.memory.launch_state import SavedMemory
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 #: Names of exceptions for which Triton's autotuner skips a configuration.
-_SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
+SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
 
 #: Memory before the configuration that is running; None outside such a configuration.
 _before: ContextVar[SavedMemory | None] = ContextVar("ttools_state_before_config", default=None)
@@ -126,7 +126,7 @@ _DESCRIBED = ("shape", "strides", "block_shape")
 
 def _failure(launch: TunedCall, config: Any, error: Exception) -> Finding:
     name, text = type(error).__name__, str(error).strip()
-    severity: Severity = "note" if name in _SKIPPED_BY_TRITON else "warning"
+    severity: Severity = "note" if name in SKIPPED_BY_TRITON else "warning"
     last = text.splitlines()[-1].strip() if text else "no message"
     return Finding(
         kind="config_failed",

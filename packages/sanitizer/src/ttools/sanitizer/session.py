@@ -69,6 +69,7 @@ class Session:
         maps: Maps of the accesses to the tensors that findings concern.
         folder: Folder to which child processes write. In a child, that of its parent.
         post_mortem: Opens a debugger at the first finding; None if it is not wanted.
+        run_one: Runs an autotuned launch in one configuration; by default the first.
     """
 
     def __init__(self, options: SanitizeOptions) -> None:
@@ -92,6 +93,7 @@ class Session:
         #: The run in which this one is nested, and which would otherwise check its launches.
         self._around: Session | None = None
         self.post_mortem: PostMortem | None = None
+        self.run_one: Callable[[TunedCall], Any] = run_first
         #: Reduced time limits, in seconds, of kernels whose launches were stopped before.
         self._limits: dict[str, float] = {}
         #: The same for the compilation and the analyses of these kernels.
@@ -277,9 +279,9 @@ class Session:
             self._tally.end(work)
 
     def tune(self, launch: TunedCall) -> Any:
-        """Run an autotuned launch in the first of its configurations, or in all."""
+        """Run an autotuned launch in one of its configurations, or in all."""
         with self._outputs.launching(), self._restoring.tuning(launch):  # tuners save and put back
-            return self._configs.tune(launch) if self.options.all_configs else run_first(launch)
+            return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
         """Treat those parts of tensors as unwritten that contain a marker of unwritten memory.

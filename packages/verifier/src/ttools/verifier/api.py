@@ -56,7 +56,7 @@ def verify(
             annotations.
         write_tests: Folder for test files, one for each failure.
         cases: Maximum number of cases, see `VerifyOptions`, which describes all of the following.
-        seed: Seed of inputs and random sizes.
+        seed: Seed of inputs.
         seconds: Time after which no new case is begun; by default there is no limit.
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
@@ -66,7 +66,8 @@ def verify(
         shrink: Maximum number of attempts to reduce the inputs of a failure, for each class.
         all_sizes_seconds: Time limit of the check of accesses for all sizes; 0 to skip it.
         replay: Whether calls are repeated in a process without the candidate.
-        replay_seed: Seed of the inputs of replays; by default it is drawn from the system.
+        replay_seed: Seed of random sizes and of the inputs of replays; by default it is drawn from
+            the system.
         on: If `gpu`, the candidate also runs on the GPU.
         gpu: Name or architecture of the GPU that the CPU emulates, such as `h100` or `sm_90`.
         fail_on: Lowest severity of findings of the checks that are failures.

@@ -22,7 +22,7 @@ class VerifyOptions:
         cases: Maximum number of cases. If it is smaller than the number of cases in the plan, a
             pass says that it covers only a part of the plan. A run that reaches the default, 400,
             ends without a verdict.
-        seed: Seed of inputs and random sizes.
+        seed: Seed of inputs.
         seconds: Time after which no new case is begun; None for no limit. The run is then
             inconclusive unless it fails.
         launch_seconds: Time limit of a launch in seconds.
@@ -37,8 +37,8 @@ class VerifyOptions:
         replay: If "on", calls are repeated, also with other inputs, in a process without the
             candidate. If "required", the verdict is inconclusive unless all calls were repeated in
             this way.
-        replay_seed: Seed of the other inputs. By default it is drawn from the system, so that no
-            candidate can predict it.
+        replay_seed: The hidden seed, from which random sizes and the other inputs follow. By
+            default it is drawn from the system, so that no candidate can predict it.
         on: If `gpu`, the candidate also runs on the GPU.
         gpu: Name or architecture of the GPU that the CPU emulates for candidate and reference, such
             as `h100`: its compute capability, multiprocessors and launch rules. By default, the

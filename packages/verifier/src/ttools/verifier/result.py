@@ -98,12 +98,15 @@ class Replay:
         cases: Number of cases that were repeated.
         unseen: Number of those that were repeated on inputs that the candidate never saw.
         reasons: Reasons why cases were not repeated, or only on inputs that the candidate saw.
+        seed: The hidden seed, from which random sizes and the other inputs follow, also if replay
+            is off; None if it is unknown.
     """
 
     verified: bool = False
     cases: int = 0
     unseen: int = 0
     reasons: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,7 @@ SecondsOption = Annotated[
         help="Start no case after S seconds; if cases are left, the verdict is not a pass.",
     ),
 ]
-SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
+SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs.")]
 AllSizesOption = Annotated[
     float | None,
     _run(
@@ -124,7 +124,8 @@ ReplaySeedOption = Annotated[
         "--replay-seed",
         min=0,
         metavar="N",
-        help="Seed of the inputs of --replay, to repeat a run; by default, random in each run.",
+        help="Seed of random sizes and of the inputs of --replay, which a report contains, to "
+        "repeat a run; by default, random in each run.",
     ),
 ]
 FailOnOption = Annotated[

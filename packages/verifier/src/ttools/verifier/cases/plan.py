@@ -83,7 +83,6 @@ class Plan:
 
     def __init__(self, domain: Domain, seed: int = 0) -> None:
         self._domain = domain
-        self._random = random.Random(seed)
         self._index = 0
         self._seed = seed * 1000
 
@@ -271,16 +270,23 @@ class Plan:
         """Return this value for all sizes, limited to their ranges."""
         return {name: self._clamped(name, value) for name in self._domain.sizes}
 
-    def mixtures(self, count: int) -> Iterator[Case]:
-        """Yield random sizes with random values and views."""
-        for index in range(count):
+    def mixtures(self, numbers: Iterable[int]) -> Iterator[Case]:
+        """Yield random sizes with random values and views.
+
+        Args:
+            numbers: A seed for each case. Candidates must not be able to predict them, because
+                they could treat all other sizes differently.
+        """
+        for index, number in enumerate(numbers):
+            chooser = random.Random(number)
             sizes = {}
             for name, (low, high) in self._domain.sizes.items():
-                span = self._random.choice((12, 70, 300, high))
-                sizes[name] = self._random.randint(low, max(low, min(high, span)))
-            values = self._random.choice(list(KINDS)) if index % 3 == 0 else "drawn"
-            view = {"*": self._random.choice(VIEWS)} if index % 2 else {}
-            yield self._case(sizes, values=values, views=view)
+                span = chooser.choice((12, 70, 300, high))
+                sizes[name] = chooser.randint(low, max(low, min(high, span)))
+            values = chooser.choice(list(KINDS)) if index % 3 == 0 else "drawn"
+            view = {"*": chooser.choice(VIEWS)} if index % 2 else {}
+            case = self._case(sizes, values=values, views=view)
+            yield replace(case, seed=chooser.getrandbits(31))
 
     def configurations(self, constants: Sequence[Sequence[int]]) -> Iterator[Case]:
         """Yield cases for every configuration of an autotuner, with sizes that are not multiples.

@@ -26,6 +26,7 @@ from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.hidden import HiddenNumbers
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.replays import Replays
@@ -50,7 +51,8 @@ _MOST_SLOW = 4
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
-_MOST_CONFIGS = 32
+#: Most configurations of an autotuner that are tried.
+_MOST_CONFIGS = 128
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
@@ -98,6 +100,9 @@ class Judge:
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
         self._replays: Replays | None = None
+        self._hidden_seed: int | None = None
+        #: Integers that each configuration of the autotuners passes to kernels, by its number.
+        self._configs: list[list[int]] = []
 
     def run(self) -> Verification:
         """Run the plan.
@@ -119,11 +124,10 @@ class Judge:
         self._trials.fail_on = self._options.fail_on
         for name in patched:
             self._note(f"loading the reference replaced `{name}`; the original was restored")
+        self._hidden = HiddenNumbers(self._processes.hidden())
         if self._options.replay != "off":
             self._trials.wants_plans = True
-            self._replays = Replays(
-                self._processes, self._trials, self._anew, self._options.replay_seed
-            )
+            self._replays = Replays(self._processes, self._trials, self._anew, self._hidden)
         if self._processes.not_isolated:
             self._note(
                 "the candidate's process is limited, but not isolated from this user's files and "
@@ -147,7 +151,9 @@ class Judge:
                 self._ask_gpu()
             self._try_all_sizes(plan)
         except WorkerEndedError as error:
-            self._unsupported[f"the reference's process failed: {error.message}"] = None
+            self._unsupported[f"a process of the verification failed: {error.message}"] = None
+        with contextlib.suppress(WorkerEndedError):
+            self._hidden_seed = self._hidden.seed()
         return self._verdict()
 
     def _choose_device(self) -> None:
@@ -193,10 +199,14 @@ class Judge:
         shared = _named("one tensor as two arguments", plan.shared(alike))
         alone = _named("gradients of one argument", plan.gradients(*graded))
         yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
-        yield from _named(
-            "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
-        )
-        yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
+        if len(self._configs) > _MOST_CONFIGS:
+            self._note(
+                f"only the first {_MOST_CONFIGS} of {len(self._configs)} configurations of an "
+                "autotuner were tried"
+            )
+        yield from _named("configurations", plan.configurations(self._configs[:_MOST_CONFIGS]))
+        for case in plan.mixtures(self._hidden.several("sizes", _MIXTURES)):
+            yield "random sizes, values and views", case
         if not self._failed:
             self._orders(plan, constants)
 
@@ -242,6 +252,7 @@ class Judge:
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
+        self._note_configs(trial.configs)
         for warning in trial.warnings:
             _keep_plainest(self._warned, (warning.failure, warning.where), warning, case)
         for name in trial.replaced:
@@ -263,6 +274,12 @@ class Judge:
         else:
             self._replay(case, trial)
         return trial
+
+    def _note_configs(self, configs: list[list[int]]) -> None:
+        """Remember the configurations of the autotuners of a call."""
+        self._configs += [[] for _ in range(len(configs) - len(self._configs))]
+        for integers, own in zip(self._configs, configs, strict=False):
+            integers += [value for value in own if value not in integers]
 
     def _replay(self, case: Case, trial: Trial) -> None:
         """Repeat a call with correct results in a process without the candidate."""
@@ -351,7 +368,12 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches; if results are correct, kernels did not compute them."""
+        """Run a case without its launches, in another process than its first call.
+
+        If the results are correct, kernels did not compute them. Where plans are executed on other
+        inputs, this is decided there, with several inputs.
+        """
+        is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1
@@ -366,7 +388,7 @@ class Judge:
                 or wrong & {"wrong_values", "unwritten", "layout"}
             ):
                 continue
-            if "exception" in wrong or not self._trials.is_telling:
+            if is_decided or "exception" in wrong or not self._trials.is_telling:
                 continue
             detail = "the results are correct although no kernel ran"
             self._failing += 1
@@ -518,7 +540,7 @@ class Judge:
 
     def _replayed(self) -> Replay:
         if self._replays is None:
-            return Replay(reasons=("replay is off",))
+            return Replay(reasons=("replay is off",), seed=self._hidden_seed)
         replays = self._replays
         reasons = tuple(f"{why} ({count} cases)" for why, count in replays.reasons.most_common())
         return Replay(
@@ -526,6 +548,7 @@ class Judge:
             cases=replays.cases,
             unseen=replays.unseen,
             reasons=reasons,
+            seed=self._hidden_seed,
         )
 
     def _failure(self, failed: _Failed) -> Failure:
@@ -571,6 +594,7 @@ class Judge:
         )
         if test is None and failure.failure != "nondeterministic":
             limits = {"cases": failed.number, "seed": self._options.seed}
+            limits |= {} if self._hidden_seed is None else {"replay_seed": self._hidden_seed}
             test = write_run(failure, limits, words, self._folder)
         return replace(failure, test=test)
 

@@ -18,6 +18,7 @@ from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.hidden import Hidden
 from ttools.verifier.workers.reference import Reference
 from ttools.verifier.workers.replayer import Replayer
 
@@ -69,8 +70,6 @@ class Processes:
         options: Limits of time, memory and network.
 
     Attributes:
-        configs: Integers that each configuration of the autotuners passes to kernels, by its
-            number.
         device: Device of the candidate's tensors: `cuda` if the CPU stands in for a GPU.
         is_mapped: If True, the CPU stands in for a GPU in the reference's process.
         is_endless: If True, a launch or a call exceeded its time limit, so others get less time.
@@ -98,7 +97,6 @@ class Processes:
         )
         self._workers: list[Worker] = []
         self._started = 0
-        self.configs: list[list[int]] = []
         self.device = "cpu"
         self.is_mapped = False
         self.is_endless = False
@@ -132,6 +130,10 @@ class Processes:
             raise UsageError(f"reference and inputs: the file {loaded['not_loaded']}")
         return worker, loaded
 
+    def hidden(self) -> Worker:
+        """Start the process that holds the hidden seed, before candidates are started."""
+        return self._start(Hidden(self._options.replay_seed).serve, is_trusted=True)
+
     def fresh(self) -> Worker:
         """Start a process that has just loaded the candidate.
 
@@ -144,7 +146,7 @@ class Processes:
         self._started += 1
         candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
         worker = self._start(candidate.serve, self._options.answer_seconds * share)
-        self.configs = _loaded(worker)["configs"]
+        _loaded(worker)
         return worker
 
     def replayer(self) -> Worker:

@@ -1,7 +1,8 @@
 """Checks that a Triton kernel computed a result, and not torch or other code such as C.
 
 A wrapper may allocate, copy, view and convert tensors. It may also compute on few elements with
-torch, and return results for empty inputs without a launch.
+torch, and return results for empty inputs without a launch. The work of all operators of a call is
+added up, because many small operators can compute a whole result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from ttools.verifier.workers.operators import LEAVING
 #: Torch may compute on fewer elements than this share of a call's largest tensor, as preparation.
 _SHARE = 0.25
 #: Torch may always compute on fewer elements than this.
-_FEWEST = 4
+_FEWEST = 8
+#: Number of elements of a part of a result that the test of a failure assumes.
+_OF_A_PART = 4
+#: Torch may compare or test fewer floats than this number of times the largest tensor. Many
+#: comparisons with constants compute a function that has few values.
+_MOST_TESTS = 6
+#: Number of operators that a message names.
+_MOST_NAMED = 3
 _INTEGERS = ("int", "uint", "bool")
 
 
@@ -37,28 +45,36 @@ def work_of_torch(
     """
     counts = [math.prod(image.shape) for image in images]
     results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]
-    if not counts or min(counts) == 0 or not results or max(results) == 0:
+    if 0 in counts or not results or max(results) == 0:
         return []
-    largest = max(*counts, *results)
+    largest = max([*counts, *results])
     are_integers = all(image.dtype.startswith(_INTEGERS) for image in images)
     needed = set(right["operators"])
+    work: dict[str, int] = {}
+    tested = 0
     for name, floats, asked, every in answer["operators"]:
         # Tests of floats and operators on integers prepare a launch, unless the reference uses
         # them, too.
         others = every if are_integers else asked
-        count = max(floats, others if name in needed else 0)
-        if count >= max(_FEWEST, _SHARE * largest):
-            verb = "exports elements" if name in LEAVING else "computes"
-            detail = (
-                f"torch {verb}: `{name}` on {count} elements, in a call whose largest tensor has "
-                f"{largest}"
-            )
-            return [_not_computed(detail, operator=[name, count])]
+        work[name] = max(floats, others if name in needed else 0)
+        tested += asked
+    if tested >= _MOST_TESTS * largest:
+        detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
+        names = [name for name, _, asked, _ in answer["operators"] if asked]
+        return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
+    total = sum(work.values())
+    if total >= max(_FEWEST, _SHARE * largest):
+        names = [name for name in sorted(work, key=lambda each: -work[each]) if work[name]]
+        detail = (
+            f"torch {_verb(names)}: {_listed(names)} on {total} elements, in a call whose largest "
+            f"tensor has {largest}"
+        )
+        return [_not_computed(detail, operators=[names, total])]
     for part, name in answer.get("copied", ()):
         if is_right:
-            size = max(results) if "[" not in part else _FEWEST
+            size = max(results) if "[" not in part else _OF_A_PART
             detail = f"{part} was computed by torch's `{name}`"
-            return [_not_computed(detail, operator=[name, size])]
+            return [_not_computed(detail, operators=[[name], size])]
     for part in answer["lazy"]:
         return [
             _not_computed(
@@ -68,6 +84,16 @@ def work_of_torch(
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
     return []
+
+
+def _verb(operators: list[str]) -> str:
+    return "exports elements" if LEAVING.issuperset(operators) else "computes"
+
+
+def _listed(operators: list[str]) -> str:
+    named = ", ".join(f"`{name}`" for name in operators[:_MOST_NAMED])
+    more = len(operators) - _MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def _not_computed(detail: str, **evidence: Any) -> Mismatch:

@@ -5,11 +5,16 @@ the plan on inputs that this module chooses, and the result must equal that of t
 result that was computed elsewhere or remembered can only be a constant of the plan, which is wrong
 for inputs that the candidate never saw. No claim of the candidate's process can turn a wrong plan
 into a correct one.
+
+Each plan that differs from all earlier ones is executed on such inputs, also if the call had
+special values: a program may choose an honest plan for these only. The plan is then executed
+without its launches, since launches whose absence changes nothing compute nothing.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,17 +24,24 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements
+from ttools.verifier.judging.hidden import HiddenNumbers
 from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.replayer import digest_of
-from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
-#: Number of plans that are always executed on other inputs. Later plans are executed
-#: on other inputs only if they contain a new kernel or constant, or at random (see `_ONE_IN`).
+#: Number of plans that are always executed on other inputs. Later plans are executed on other
+#: inputs only if they differ from earlier ones, or at random (see `_ONE_IN`).
 _FIRST_UNSEEN = 6
-#: One in this many of the remaining plans is executed on other inputs, at random.
-_ONE_IN = 8
+#: One in this many of the remaining plans, and of those of calls with special values, is executed
+#: on other inputs with the same special values, at random.
+_ONE_IN = 4
+#: Attempts to draw inputs that differ from those that the candidate received.
+_MOST_DRAWS = 4
+#: Values with which a plan is executed again without its launches if its result was correct. A
+#: kernel that changes few elements, such as a clamp, may have nothing to do for one input.
+_VALUES_WITHOUT_LAUNCHES = ("scaled", "negative", "mixed sizes", *["drawn"] * 9)
 #: No more plans are executed after the process that executes them has ended this many times.
 _MOST_ENDS = 3
 #: Classes of failures of a repeated call that the kernel itself causes.
@@ -49,8 +61,7 @@ class Replays:
         processes: Starts the process that executes them.
         trials: Runs and compares calls.
         anew: Runs a case, optionally with other inputs, in a new process of the candidate.
-        seed: Seed of the other inputs, to repeat a run. By default it is drawn from the system, so
-            that no candidate can predict it.
+        hidden: Makes the choices that no candidate can predict.
 
     Attributes:
         cases: Number of cases whose plan was executed.
@@ -64,20 +75,27 @@ class Replays:
         processes: Processes,
         trials: Trials,
         anew: Callable[..., Trial],
-        seed: int | None = None,
+        hidden: HiddenNumbers,
     ) -> None:
-        self._processes, self._trials, self._anew, self._seed = processes, trials, anew, seed
+        self._processes, self._trials, self._anew, self._hidden = processes, trials, anew, hidden
         self._worker: Worker | None = None
         self._ends = 0
         #: Why no process executes plans any more.
         self._ended = "the process that executes plans was terminated too often"
-        #: Digests of the kernels and constants of plans whose results were correct on other inputs.
+        #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
-        self.cases = self.unseen = 0
+        self._known_constants: set[bytes] = set()
+        self.cases = self.unseen = self._executions = 0
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         """Execute the plan of a call with correct results; return the failures with their cases."""
+        before = self._executions
+        failures = self._checked(case, trial)
+        self.cases += self._executions > before
+        return failures
+
+    def _checked(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         if not trial.plan:
             return self._not_replayed(
                 trial.no_plan or "the candidate's process did not send a plan"
@@ -88,16 +106,23 @@ class Replays:
         if "forged" in answer:
             # The recorder checks each plan before it sends it, so this one was changed.
             return [(_not_computed(f"its process sent a forged plan: {answer['forged']}"), case)]
-        names = set(answer["kernels"]) | {digest for digest, _ in answer["constants"]}
         other, why = self._other_inputs(case, trial, answer["reads"])
         if other is None:
-            self.reasons[why] += 1
-            results = self._possible_results(trial, answer["constants"])
-            if results:
-                return self._check_blanked(case, trial, results, why)
-        elif self._wants_unseen(names):
-            return self._check_unseen(*other, names)
-        return self._check_seen(case, trial)
+            return self._check_on_known_inputs(case, trial, answer, why)
+        key = _key_of(trial)
+        is_new, is_special = key not in self._known, _is_special(case)
+        is_chosen = self._hidden.next("choice") % _ONE_IN == 0 or self.unseen < _FIRST_UNSEEN
+        if not is_new and not is_chosen:
+            return self._check_seen(case, trial)
+        if is_new or not is_special:
+            failures, is_proved = self._check_unseen(*other, trial, answer, is_new=is_new)
+            if not is_proved:
+                return failures
+        self._known.add(key)
+        self._known_constants.update(digest for digest, _ in answer["constants"])
+        if is_special:
+            return self._check_special(case, trial, other[0], answer["reads"], is_only=not is_new)
+        return []
 
     @property
     def is_verified(self) -> bool:
@@ -105,11 +130,20 @@ class Replays:
         return bool(self.unseen) and not self.reasons
 
     # ---- one plan
+    def _check_on_known_inputs(
+        self, case: Case, trial: Trial, answer: dict[str, Any], why: str
+    ) -> list[tuple[Mismatch, Case]]:
+        """Execute a plan for which there are no other inputs, without results as constants."""
+        self.reasons[why] += 1
+        results = self._possible_results(trial, answer["constants"])
+        if results:
+            return self._check_blanked(case, trial, results, why)
+        return self._check_seen(case, trial)
+
     def _check_seen(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
         again = self._execute(case, trial.sent, trial.right)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += 1
         return [(_explained(problem), case) for problem in again.problems[:1]]
 
     def _check_blanked(
@@ -122,42 +156,126 @@ class Replays:
         again = self._execute(case, trial.sent, trial.right)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += 1
         detail = f"{why}, and the call is wrong if constants that may contain its result are zeroed"
         return [(_not_computed(detail), case)] if again.problems else []
 
     def _check_unseen(
-        self, case: Case, sent: dict[str, Any], names: set[bytes]
+        self,
+        case: Case,
+        sent: dict[str, Any],
+        trial: Trial,
+        answer: dict[str, Any],
+        *,
+        is_new: bool,
+    ) -> tuple[list[tuple[Mismatch, Case]], bool]:
+        """Execute a plan on other inputs, which have no special values.
+
+        Args:
+            case: Case of the other inputs.
+            sent: The other inputs.
+            trial: The call with the plan.
+            answer: What the process that executes plans has found out about the plan.
+            is_new: If True, the plan is also executed without its launches.
+
+        Returns:
+            The failures, and whether the results were correct on the other inputs.
+        """
+        phase = _phase_of(case, answer["reads"])
+        again = self._execute(case, sent, None, phase)
+        if again.unsupported:
+            return self._not_replayed(again.unsupported), False
+        if again.skipped:
+            return self._check_seen(case, trial), False
+        is_fixed, parts = _fixed_parts(trial.right, again.right)
+        if is_fixed and answer["reads"] and not again.problems:
+            listed = _listed(answer["reads"])
+            why = f"the candidate reads elements of {listed} on the host, and the result depends"
+            why = f"{why} on nothing else"
+            return self._check_on_known_inputs(case, trial, answer, why), False
+        self.unseen += 1
+        if again.problems:
+            return self._attributed(case, sent, again), False
+        tables = dict(again.tables)
+        if is_fixed and parts <= tables.keys():
+            part = min(parts)
+            return [(_not_computed(f"{part} is a copy of {tables[part]}"), case)], False
+        if is_new and answer["is_filled"]:
+            kept = _kept(answer["reads"])
+            if self._is_right_without_launches(case, sent, again.right, kept, phase):
+                detail = "the result is the same if the launches of the call are left out"
+                return [(_not_computed(detail), case)], False
+        return [], True
+
+    def _check_special(
+        self, case: Case, trial: Trial, fresh: Case, reads: list[str], *, is_only: bool
     ) -> list[tuple[Mismatch, Case]]:
-        again = self._execute(case, sent, None)
+        """Execute a plan on other inputs with the same kinds of special values.
+
+        Args:
+            case: Case of the call.
+            trial: The call with the plan.
+            fresh: The same case with another seed.
+            reads: Arguments that keep their values.
+            is_only: If True, the plan has not been executed for this case before.
+        """
+        fresh = replace(fresh, values=case.values, values_of=case.values_of)
+        sent = self._drawn(fresh, trial, reads)
+        if sent is None:
+            return self._check_seen(case, trial)
+        again = self._execute(fresh, sent, None, _phase_of(fresh, reads))
+        if again.skipped:
+            return self._check_seen(case, trial)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
-        self.cases += 1
-        self.unseen += 1
-        if again.skipped or not again.problems:
-            self._known |= names
-            return []
+        self.unseen += is_only
+        return self._attributed(fresh, sent, again) if again.problems else []
+
+    def _attributed(
+        self, case: Case, sent: dict[str, Any], again: Trial
+    ) -> list[tuple[Mismatch, Case]]:
+        """Return the failures of a plan whose results are wrong on other inputs."""
         # Are the results of the candidate itself correct on these inputs?
         own = self._anew(case, sent=sent)
         if own.problems:
             return [(problem, case) for problem in own.problems]
         return [(_explained(again.problems[0]), case)]
 
-    def _execute(self, case: Case, sent: dict[str, Any], right: Any) -> Trial:
+    def _is_right_without_launches(
+        self,
+        case: Case,
+        sent: dict[str, Any],
+        right: dict[str, Any],
+        kept: set[str],
+        phase: float,
+    ) -> bool:
+        """Return whether the launches of a plan do not change its result, for several inputs."""
+        if min(case.sizes.values(), default=2) < 2:
+            return False  # many functions of one element return it
+        held = {key: value for key, value in sent.items() if key in kept}
+        trial = self._execute(case, sent, right, phase, launches=False)
+        is_right, compared = _is_right(trial), 0
+        for values in _VALUES_WITHOUT_LAUNCHES:
+            if is_right is False or trial.unsupported:
+                return False
+            compared += is_right is True
+            other = replace(case, seed=self._seed(), values=values)
+            inputs = self._trials.drawn(other) | held
+            if "error" not in inputs and layouts(inputs) == layouts(sent):
+                trial = self._execute(other, inputs, None, phase, launches=False)
+                is_right = _is_right(trial)
+        return compared > 1 and is_right is not False
+
+    def _execute(
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: bool
+    ) -> Trial:
         worker = self._process()
         if worker is None:
             return Trial(unsupported=self._ended)
-        again = self._trials.repeat(case, worker, sent, right)
+        again = self._trials.repeat(case, worker, sent, right, phase=phase, **how)
         if again.is_gone:
             self._end()
+        self._executions += not again.unsupported
         return again
-
-    def _wants_unseen(self, names: set[bytes]) -> bool:
-        return (
-            self.unseen < _FIRST_UNSEEN
-            or not names <= self._known
-            or os.urandom(1)[0] % _ONE_IN == 0
-        )
 
     def _other_inputs(
         self, case: Case, trial: Trial, reads: list[str]
@@ -168,22 +286,45 @@ class Replays:
                 None,
                 "`inputs` does not take a seed, so there are no other inputs of these sizes",
             )
-        seed = int.from_bytes(os.urandom(4), "little") >> 1
-        if self._seed is not None:
-            seed = self._seed + self.unseen
-        values = "drawn" if case.values == "permuted" else case.values
-        fresh = replace(case, seed=seed, values=values, after=(), reuse=False, late_grad=False)
-        sent = self._trials.drawn(fresh)
-        kept = {name.partition("[")[0] for name in reads}
+        plain = replace(case, values="drawn", values_of={}, after=(), reuse=False, late_grad=False)
+        kept = _kept(reads)
+        own = {} if _is_special(case) else trial.sent
+        for _ in range(_MOST_DRAWS):
+            fresh = replace(plain, seed=self._seed())
+            sent = self._drawn(fresh, trial, reads)
+            if sent is None:
+                return (
+                    None,
+                    "`inputs` raises or returns different shapes or numbers for other seeds",
+                )
+            if any(_has_floats(sent.get(key)) for key in kept) or (
+                kept and all(key in kept or not _has_elements(e) for key, e in sent.items())
+            ):
+                return None, f"the candidate reads elements of {_listed(reads)} on the host"
+            if sent != own:
+                return (fresh, sent), ""
+        if _count_of(sent) < _TELLING:  # equal by chance, or no tensors at all
+            return (fresh, sent), ""
+        return None, "`inputs` returns the same values for different seeds"
+
+    def _drawn(self, case: Case, trial: Trial, reads: list[str]) -> dict[str, Any] | None:
+        """Return inputs with the layouts and numbers of a call; None if they have others.
+
+        Args:
+            case: Case to draw.
+            trial: The call.
+            reads: Arguments that keep the values of the call.
+        """
+        sent = self._trials.drawn(case)
         if "error" in sent:
-            return None, f"`inputs` raises with seed {seed}"
+            return None
+        kept = _kept(reads)
         sent |= {key: value for key, value in trial.sent.items() if key in kept}
-        if layouts(sent) != layouts(trial.sent) or _numbers(sent) != _numbers(trial.sent):
-            return None, "`inputs` returns different shapes or numbers for different seeds"
-        if kept and all(key in kept or not _has_elements(value) for key, value in sent.items()):
-            shown = ", ".join(f"`{key}`" for key in sorted(kept))
-            return None, f"the candidate reads elements of {shown} on the host"
-        return (fresh, sent), ""
+        is_alike = layouts(sent) == layouts(trial.sent) and _numbers(sent) == _numbers(trial.sent)
+        return sent if is_alike else None
+
+    def _seed(self) -> int:
+        return self._hidden.next("inputs") >> 33
 
     def _possible_results(self, trial: Trial, constants: list[Any]) -> list[bytes]:
         """Return digests of constants that no correct plan contains and that may be a result.
@@ -197,7 +338,7 @@ class Replays:
         return [
             digest
             for digest, size in constants
-            if digest in results or (size > most and digest not in self._known)
+            if digest in results or (size > most and digest not in self._known_constants)
         ]
 
     def _not_replayed(self, reason: str) -> list[tuple[Mismatch, Case]]:
@@ -248,6 +389,55 @@ def _not_computed(detail: str) -> Mismatch:
     return Mismatch("not_computed_by_kernel", detail, {"replay": True})
 
 
+def _key_of(trial: Trial) -> bytes:
+    """Return a digest of the plan of a call, and of the layouts and numbers of its arguments."""
+    others = repr((layouts(trial.sent), _numbers(trial.sent)))
+    return hashlib.sha256(trial.plan + others.encode()).digest()
+
+
+def _phase_of(case: Case, reads: list[str]) -> float:
+    """Return the number of the weights of results for other inputs, see `results.weights_of`."""
+    is_read = any(name.startswith(WEIGHT) for name in reads)
+    return PHASE if is_read else PHASE + case.seed % 997 / 100
+
+
+def _is_special(case: Case) -> bool:
+    return case.values not in ("drawn", "permuted") or bool(case.values_of)
+
+
+def _kept(reads: list[str]) -> set[str]:
+    """Return the arguments that keep their values, because the host reads parts of them."""
+    return {name.partition("[")[0] for name in reads}
+
+
+def _listed(reads: list[str]) -> str:
+    return ", ".join(f"`{key}`" for key in sorted(_kept(reads)))
+
+
+def _is_right(trial: Trial) -> bool | None:
+    """Return whether a plan without launches is right; None if its inputs do not show that."""
+    if trial.skipped or trial.unsupported:
+        return None
+    if trial.classes - {"not_computed_by_kernel"}:
+        return False
+    return True if _telling_parts(trial.right) else None
+
+
+def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
+    """Return the parts of a result that no other result equals by coincidence."""
+    return {
+        part["name"]: part["image"].data
+        for part in right["given"]
+        if part["kind"] == "tensor" and _is_telling(part["image"])
+    }
+
+
+def _fixed_parts(right: dict[str, Any], other: dict[str, Any]) -> tuple[bool, set[str]]:
+    """Return whether a result is the same for different inputs, and its parts."""
+    one, two = _telling_parts(right), _telling_parts(other)
+    return bool(one) and one == two, set(one)
+
+
 def _numbers(arguments: dict[str, Any]) -> list[Any]:
     flattened = [part for key, value in arguments.items() for part in flat(value, key)]
     return [repr(part) for _, part in flattened if not _is_image(part)]
@@ -261,6 +451,18 @@ def _is_telling(image: TensorImage) -> bool:
     """Return whether a tensor is large and varied enough that no other is equal by coincidence."""
     data = elements(image).reshape(-1)
     return data.numel() >= _TELLING and bool((data != data[0]).any())
+
+
+def _count_of(arguments: dict[str, Any]) -> int:
+    """Return the number of elements of all tensors."""
+    parts = [part for key, value in arguments.items() for _, part in flat(value, key)]
+    return sum(math.prod(part.shape) for part in parts if _is_image(part))
+
+
+def _has_floats(value: Any) -> bool:
+    """Return whether an argument contains so many floats that a result may depend on them."""
+    images = [part for _, part in flat(value) if _is_image(part)]
+    return any("float" in image.dtype and math.prod(image.shape) >= _TELLING for image in images)
 
 
 def _has_elements(value: Any) -> bool:

@@ -19,7 +19,7 @@ from ttools.verifier.judging.arguments import changed_arguments
 from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
-from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.results import PHASE, flat
 
 
 @dataclass
@@ -33,6 +33,8 @@ class Trial:
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
+        configs: Integers that each configuration of the autotuners passes to kernels, by its
+            number.
         launches: Number of launches of the call.
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
@@ -51,6 +53,7 @@ class Trial:
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
+        tables: Results of a repeated call that are copies of constants: name and description.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -59,6 +62,7 @@ class Trial:
     unsupported: str = ""
     constants: list[int] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
+    configs: list[list[int]] = field(default_factory=list)
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
@@ -76,6 +80,7 @@ class Trial:
     replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
     no_plan: str = ""
+    tables: list[list[str]] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -204,6 +209,7 @@ class Trials:
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
         request.setdefault("weights", case.views.get("*", "contiguous"))
+        request.setdefault("phase", PHASE)
         request.setdefault("plan", self.wants_plans)
         if case.order is not None:
             request["order"], request["seed"] = case.order
@@ -227,7 +233,14 @@ class Trials:
         return trial
 
     def repeat(
-        self, case: Case, replayer: Worker, sent: dict[str, Any], right: dict[str, Any] | None
+        self,
+        case: Case,
+        replayer: Worker,
+        sent: dict[str, Any],
+        right: dict[str, Any] | None,
+        *,
+        launches: bool = True,
+        phase: float = PHASE,
     ) -> Trial:
         """Execute the plan that the trusted process has read, and compare its results.
 
@@ -236,8 +249,12 @@ class Trials:
             replayer: Trusted process that has read the plan.
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
+            launches: If False, the launches of the plan are left out.
+            phase: Number of the choice of the weights of results, whose gradients are computed.
         """
-        request = {"shared": case.shared, "weights": case.views.get("*", "contiguous")}
+        weights = case.views.get("*", "contiguous")
+        request = {"shared": case.shared, "weights": weights, "phase": phase}
+        request["launches"] = launches
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
@@ -263,7 +280,7 @@ class Trials:
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
-            asked = {key: request[key] for key in ("shared", "weights")}
+            asked = {key: request[key] for key in ("shared", "weights", "phase")}
             asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
             self._reference.send(asked)
         gone: WorkerEndedError | None = None
@@ -319,6 +336,7 @@ class Trials:
             right=right,
             constants=answer["constants"],
             kernels=answer["kernels"],
+            configs=answer.get("configs", []),
             launches=answer["launches"],
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
@@ -327,6 +345,7 @@ class Trials:
             drew=answer.get("drew", False),
             log=answer.get("log", []),
             replaced=answer.get("replaced", []),
+            tables=answer.get("tables", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]

@@ -63,6 +63,7 @@ def evaluate(
     inplace: list[str],
     shared: tuple[str, str] | None = None,
     weights: str = "contiguous",
+    phase: float = results.PHASE,
 ) -> dict[str, Any]:
     """Return the parts of a reference's results, and their spreads.
 
@@ -72,8 +73,9 @@ def evaluate(
         inplace: Arguments whose values after the call are results, too.
         shared: Two arguments that are one tensor: the second is the first.
         weights: Memory layout of the weights of gradients, see `results.weights_of`.
+        phase: Number of the choice of these weights.
     """
-    parts: _Parts = partial(_parts, function, inplace, weights)
+    parts: _Parts = partial(_parts, function, inplace, (weights, phase))
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
         changed: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
@@ -280,14 +282,14 @@ def _moves(
 def _parts(
     function: Callable[..., Any],
     inplace: list[str],
-    view: str,
+    layout: tuple[str, float],
     arguments: dict[str, Any],
     perturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
     """Return the results of a function, their gradients, and arguments that it may change."""
     result = function(**arguments)
     # The weights of gradients are arguments of the backward pass, so they are perturbed, too.
-    weights = [perturbed(tensor) for tensor in results.weights_of(result, view)]
+    weights = [perturbed(tensor) for _, tensor in results.weights_of(result, *layout)]
     parts = [*results.flat(result), *results.gradients(result, arguments, weights)]
     after = [
         (f"{name} after the call", part)

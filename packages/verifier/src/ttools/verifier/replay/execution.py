@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from ttools.core.spec import TensorSpec, tensor_on
 from ttools.interpreter.records.replay import launch_again, read_kernel
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.verifier.cases.tensors import dtype_of
-from ttools.verifier.replay.operators import find_operator
+from ttools.verifier.replay.operators import base_name, find_operator
 from ttools.verifier.replay.plan import (
     ConstantStorage,
     InputStorage,
@@ -25,7 +25,8 @@ from ttools.verifier.replay.plan import (
     PlanError,
     Symbol,
 )
-from ttools.verifier.replay.work import ComputedValues, Work, most
+from ttools.verifier.replay.tables import ConstantValues, whole_view
+from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
@@ -43,13 +44,15 @@ class Executor:
     Attributes:
         work: The operators of the last plan that computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
+        tables: Results of the last plan that are copies of constants: name and description.
     """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._kernels: dict[str, Variants] = {}
-        self.work, self._values = Work(), ComputedValues()
+        self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
         self.copied: list[list[str]] = []
+        self.tables: list[list[str]] = []
 
     def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
         """Execute a plan in the active run of the engine; return the results by name.
@@ -62,9 +65,16 @@ class Executor:
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
-        storages = enumerate(plan.storages)
-        self.work = Work(n for n, storage in storages if isinstance(storage, ConstantStorage))
-        self._values, self.copied = ComputedValues(), []
+        self.work = Work()
+        for number, storage in enumerate(plan.storages):
+            if isinstance(storage, ConstantStorage):
+                self.work.lift(number)
+            elif (
+                isinstance(storage, InputStorage) and tensors[storage.argument].is_floating_point()
+            ):
+                self.work.contains_floats(number)
+        self._values, self.copied, self.tables = ComputedValues(), [], []
+        self._constants = ConstantValues()
         for number, step in enumerate(plan.steps):
             if isinstance(step, LaunchStep):
                 self._launch(plan, step, memory)
@@ -75,19 +85,38 @@ class Executor:
             for name, result in plan.results.items()
         }
         for name, result in results.items():
-            if isinstance(result, torch.Tensor) and (by := self._values.operator_of(result)):
+            if not isinstance(result, torch.Tensor):
+                continue
+            if by := self._values.operator_of(result):
                 self.copied.append([name, by])
+            if plan.results[name].storage in self.work.constants:
+                self.tables.append([name, "a tensor that no kernel wrote"])
+            elif self._constants.contain(result):
+                self.tables.append([name, "a constant that a kernel loads"])
         return results
 
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
         tensors = _call(step, memory, number)
         taken = list(views_of((*step.arguments, *step.keywords.values())))
-        computes = self.work.operator(step.operator, taken, step.results)
+        is_exact = self._is_exact(step, memory, tensors)
+        computes = self.work.operator(step.operator, taken, step.results, is_exact=is_exact)
         for view, tensor in zip(step.results, tensors, strict=True):
             if computes:
                 self._values.computed(step.operator, view, tensor, most(taken, step.results))
             elif taken:
                 self._values.converted(taken[0], view, tensor)
+
+    def _is_exact(self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]) -> bool:
+        """Return False if an operator converts floats to integers or bools and changes values."""
+        name = base_name(step.operator)
+        sources = step.arguments[name == "copy" :]  # `copy_` has its result as first operand
+        source = sources[0] if name in CONVERTING and sources else None
+        if not isinstance(source, TensorSpec):
+            return True
+        floats = memory.view(source)
+        if not floats.is_floating_point() or not made or made[0].is_floating_point():
+            return True
+        return bool((made[0].double() == floats.double()).all())
 
     def _launch(self, plan: Plan, step: LaunchStep, memory: _Memory) -> None:
         ttir, spec = plan.kernels[step.kernel], step.spec
@@ -102,6 +131,12 @@ class Executor:
         ]
         self.work.launch(written)
         self._values.launch(written)
+        self._constants.load(
+            memory.view(whole_view(argument.value, plan.storages[argument.value.storage].size))
+            for argument in spec.arguments
+            if isinstance(argument.value, TensorSpec)
+            and argument.value.storage in self.work.constants
+        )
         values = [
             memory.view(argument.value)
             if isinstance(argument.value, TensorSpec)

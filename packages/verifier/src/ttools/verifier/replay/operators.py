@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-_ALLOCATING = """
-empty empty_strided empty_like empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros
-ones ones_like new_ones full full_like new_full scalar_tensor arange linspace logspace eye
-tril_indices triu_indices
+_EMPTY = "empty empty_strided empty_like empty_permuted new_empty new_empty_strided"
+_ALLOCATING = f"""{_EMPTY}
+zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor arange
+linspace logspace eye tril_indices triu_indices
 """
 _MOVING = """
 fill zero copy _to_copy clone cat stack constant_pad_nd repeat flip roll slice_scatter
@@ -39,6 +39,9 @@ _unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
 _OTHER = "resize set lift lift_fresh detach alias pin_memory is_pinned record_stream"
 _DRAWING = "rand randn randint rand_like randn_like uniform normal random"
 _NOT_COMPUTING = frozenset(f"{_ALLOCATING} {_MOVING} {_OTHER} {_DRAWING}".split())
+#: Names of operators that allocate tensors without contents, and of those that allocate tensors.
+EMPTY = frozenset(_EMPTY.split())
+ALLOCATING = frozenset(_ALLOCATING.split())
 #: Names of operators that allocate or move elements.
 MOVING = frozenset(f"{_ALLOCATING} {_MOVING}".split())
 #: Names without namespace, overload, and the `_` of operators that write to their first operand.

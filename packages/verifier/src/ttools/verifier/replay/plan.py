@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from ttools.core.errors import TtoolsError
 from ttools.core.spec import LaunchSpec, ObjectSpec, TensorSpec
-from ttools.verifier.replay.operators import OPERATORS, base_name
+from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name
 
 #: Longest encoded plan, in bytes.
 LONGEST_PLAN = 1 << 28
@@ -194,6 +194,20 @@ def read_plan(data: bytes) -> Plan:
         raise PlanError(f"the plan is malformed: {str(error)[:200]}") from None
     _check(plan)
     return plan
+
+
+def is_filled_without_launches(plan: Plan) -> bool:
+    """Return whether each result has contents even if no kernel of the plan runs.
+
+    A result in memory that is only allocated cannot be correct without its kernel.
+    """
+    filled = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}
+    for step in plan.steps:
+        if isinstance(step, OperatorStep) and base_name(step.operator) not in EMPTY:
+            filled |= {view.storage for view in step.results}
+            filled |= {view.storage for view in step.arguments[:1] if isinstance(view, TensorSpec)}
+    views = [view for view in plan.results.values() if isinstance(view, TensorSpec)]
+    return all(view.storage in filled for view in views if 0 not in view.shape)
 
 
 def structure_of(plan: Plan) -> bytes:

@@ -217,6 +217,8 @@ def statements(found: Verification) -> Iterator[Statement]:
         yield Statement(f"emulated GPU: {emulated}")
     yield from _all_sizes(found.covered.get("all sizes", {}))
     yield from _replay(found)
+    if found.replay.seed is not None:
+        yield Statement(f"hidden seed: {found.replay.seed} (--replay-seed repeats the run)")
     for note in found.notes:
         yield Statement(f"note: {note}")
     yield Statement(f"not checked: {'; '.join(found.not_judged)}")

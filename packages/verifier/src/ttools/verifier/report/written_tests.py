@@ -88,7 +88,7 @@ def write_test(
     is_plain = not {"checks", "order"} & set(evidence)
     imports = "import subprocess\n" if not is_plain else ""
     environment = _PLAIN_ENVIRONMENT if is_plain else ""
-    if "operator" in evidence:
+    if "operators" in evidence:
         imports = "import threading\n"
         environment = '\nos.environ["TORCH_COMPILE_DISABLE"] = "1"  # so that operators are seen'
         environment += _PLAIN_ENVIRONMENT
@@ -171,9 +171,9 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
         order, seed = evidence["order"]
         fields = {"order": repr(order), "order_seed": repr(seed)}
         return _text("checked").replace("$main", _text("order")), how, fields
-    if "operator" in evidence:
+    if "operators" in evidence:
         how = "Values do not reveal this failure, so torch's modes record which operators run."
-        return _text("operator"), how, {"operator": "{!r}, {}".format(*evidence["operator"])}
+        return _text("operators"), how, {"operators": "{!r}, {}".format(*evidence["operators"])}
     if "launches" in evidence:
         how = "Values do not reveal this failure. Without launches, the results must be wrong."
         return _text("launches"), how, {}

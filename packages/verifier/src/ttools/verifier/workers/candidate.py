@@ -8,7 +8,6 @@ that are made here, but not the values that it returns.
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -43,6 +42,7 @@ from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.recording import PlanRecorder
+from ttools.verifier.workers.tuned import ChosenConfig
 from ttools.verifier.workers.value_log import logged
 
 #: Number of earlier calls whose results are kept, to detect later calls that change them.
@@ -76,6 +76,8 @@ class Candidate:
         self._calls = 0
         #: By precision of matrix products: what the checks have found out about kernels.
         self._facts: dict[str, KernelFactsTable] = {}
+        #: Chooses the configuration of the autotuned kernels of the call that is being made.
+        self._tuned = ChosenConfig(None)
         #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
 
@@ -109,7 +111,7 @@ class Candidate:
                 ((self._module, self._function),) = load_functions([self._word])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return module.not_loaded(error)
-        return {"configs": self._constants_of_configs()}
+        return {}
 
     def _kept_now(self, _: dict[str, Any]) -> dict[str, Any]:
         """Return the current elements of the results of earlier calls."""
@@ -124,7 +126,7 @@ class Candidate:
         self._calls += 1
         arguments = self._arguments(request)
         owners = results.owners_of(arguments)
-        self._choose(request.get("config"))
+        self._tuned = ChosenConfig(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
         observations: dict[str, Any] = {
             "launches": 0,
@@ -169,6 +171,7 @@ class Candidate:
         answer["operators"] = [[name, *counts] for name, counts in self._work().counts.items()]
         answer.update(observations)
         answer["log"] = log
+        answer["configs"] = self._tuned.integers
         answer["drew"] = randomness.state() != state
         if run is not None and self._recorder is not None and not answer["drew"]:
             answer["structure"] = [self._device, self._recorder.structure]
@@ -195,8 +198,10 @@ class Candidate:
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
         weights = results.weights_of(found, request.get("weights", "contiguous"))
+        if self._recorder is not None:
+            self._recorder.take(weights)
         with self._watched():
-            gradients = results.gradients(found, arguments, weights)
+            gradients = results.gradients(found, arguments, [weight for _, weight in weights])
         return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
@@ -284,6 +289,7 @@ class Candidate:
                 seed=request.get("seed", 0),
                 threads=request.get("threads", 1),
                 first_config=True,
+                tune=self._tuned.run,
                 dot=request.get("dot", "exact"),
                 timeout=self._timeout,
             ):
@@ -299,6 +305,7 @@ class Candidate:
             timeout=self._timeout,
         )
         run.session.share_facts(self._facts.setdefault(dot, run.session.kernel_facts))
+        run.session.run_one = self._tuned.run
         run_checked = run.session.launch
 
         recorder = self._recorder
@@ -327,38 +334,6 @@ class Candidate:
         with run:
             yield findings
         findings.extend(run.session.findings)
-
-    # ---- autotuners
-    def _tuners(self) -> list[Any]:
-        kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
-        tuners = (
-            []
-            if kind is None
-            else [value for value in vars(self._module).values() if isinstance(value, kind)]
-        )
-        for value in list(vars(self._module).values()):
-            inner = getattr(value, "fn", None)
-            if kind is not None and isinstance(inner, kind):
-                tuners.append(inner)
-        return tuners
-
-    def _constants_of_configs(self) -> list[list[int]]:
-        """Return, by number of a configuration, the integers that it passes to kernels."""
-        tuners = self._tuners()
-        constants: list[list[int]] = [
-            [] for _ in range(max((len(e.configs) for e in tuners), default=0))
-        ]
-        for tuner in tuners:
-            for integers, config in zip(constants, tuner.configs, strict=False):
-                integers += [value for value in config.kwargs.values() if type(value) is int]
-        return constants
-
-    def _choose(self, config: int | None) -> None:
-        """Restrict each autotuner to one configuration, or to all of its own if None."""
-        for tuner in self._tuners():
-            configs = tuner.__dict__.setdefault("_ttools_configs", tuner.configs)
-            tuner.cache.clear()
-            tuner.configs = configs if config is None else [configs[min(config, len(configs) - 1)]]
 
 
 def _too_large(grid: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ do not name a device.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,7 +55,7 @@ class GpuCandidate(Candidate):
         gpu = torch.cuda.get_device_name() if self._device == "cuda" else self._device
         versions = {"triton": triton.__version__, "torch": torch.__version__}
         versions["cuda"] = str(torch.version.cuda)
-        return {"configs": self._constants_of_configs(), "gpu": gpu, "versions": versions}
+        return {"gpu": gpu, "versions": versions}
 
     def _awaited(self, function: Any) -> Any:
         """Return a function that waits for its launches before it returns."""
@@ -77,11 +78,19 @@ class GpuCandidate(Candidate):
             empty: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
             return {"error": module.described(error), **empty}
 
-    def _choose(self, config: int | None) -> None:
-        """Restrict each autotuner to one configuration; if None, to the first, as the engine
-        does.
-        """
-        super()._choose(config or 0)
+    def _tuners(self) -> list[Any]:
+        """Return the autotuners at the top level of the candidate's file."""
+        kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
+        values = list(vars(self._module).values()) if kind is not None else []
+        values += [getattr(value, "fn", None) for value in values]
+        return [value for value in values if kind is not None and isinstance(value, kind)]
+
+    def _choose(self, config: int) -> None:
+        """Restrict each autotuner to one configuration, as the engine does."""
+        for tuner in self._tuners():
+            configs = tuner.__dict__.setdefault("_ttools_configs", tuner.configs)
+            tuner.cache.clear()
+            tuner.configs = [configs[min(config, len(configs) - 1)]]
 
     @contextmanager
     def _engine(
@@ -93,6 +102,7 @@ class GpuCandidate(Candidate):
         """Count launches and set the numbers of warps and stages that a request contains."""
         from triton.runtime.jit import JITFunction
 
+        self._choose(request.get("config") or 0)
         chosen: dict[str, Any] = {
             key: request[key] for key in ("num_warps", "num_stages") if key in request
         }

@@ -69,7 +69,7 @@ class PlanRecorder:
     def __init__(
         self, arguments: Iterable[tuple[str, torch.Tensor]], *, is_on_host: bool = True
     ) -> None:
-        self.work, self.structure = Work(), b""
+        self.structure = b""
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
         #: By address: number and size of a storage, and a weak reference to it.
@@ -83,8 +83,13 @@ class PlanRecorder:
         self._reads: set[str] = set()
         self._constant_bytes = 0
         self._refused, self._is_paused = "", False
+        self.work = Work()
         if not is_on_host:
             self._refuse("tensors are not in host memory")
+        self.take(arguments)
+
+    def take(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Add tensors that the program receives, which have other values in other calls."""
         for name, tensor in arguments:
             if not has_memory(tensor):
                 continue
@@ -93,6 +98,8 @@ class PlanRecorder:
             if number is None:
                 number = self._add(InputStorage(name, storage.nbytes()), storage)
             self._names.setdefault(number, []).append(name)
+            if tensor.is_floating_point():
+                self.work.contains_floats(number)
             self._sources[number] = frozenset(self._names[number])
 
     # ---- what the program does

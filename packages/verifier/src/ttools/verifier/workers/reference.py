@@ -89,7 +89,7 @@ class Reference:
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact"):  # a reference may be a kernel, too
-                how = request["inplace"], request["shared"], request["weights"]
+                how = request["inplace"], request["shared"], request["weights"], request["phase"]
                 return evaluate(self._function, arguments, *how)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

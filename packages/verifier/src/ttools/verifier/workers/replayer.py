@@ -12,12 +12,23 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
+import torch
 from msgspec.structs import replace
 
 from ttools.core.location import restrict_source_files
+from ttools.core.spec import TensorSpec
 from ttools.sanitizer.memory import allocations
+from ttools.verifier.cases.tensors import dtype_of
 from ttools.verifier.replay.execution import Executor
-from ttools.verifier.replay.plan import ConstantStorage, Plan, PlanError, Storage, read_plan
+from ttools.verifier.replay.plan import (
+    ConstantStorage,
+    InputStorage,
+    Plan,
+    PlanError,
+    Storage,
+    is_filled_without_launches,
+    read_plan,
+)
 from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
@@ -48,6 +59,8 @@ class Replayer(Candidate):
         self._executor = self._executors[0]
         self._plan: Plan | None = None
         self._function = self._execute
+        #: Memory layout and phase of the weights of results.
+        self._layout = "contiguous", results.PHASE
         self._level = os.environ.get("TTOOLS_OPT", "")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +76,7 @@ class Replayer(Candidate):
             os.environ["TTOOLS_CACHE"] = "off"
         # Torch's operators are replaced once, and not again for each call.
         allocations.watch(_Ignoring())  # type: ignore[abstract]
-        return {"configs": []}
+        return {}
 
     def _choose_level(self, *, is_quick: bool) -> None:
         """Choose how much the following kernels are optimised.
@@ -74,7 +87,9 @@ class Replayer(Candidate):
         os.environ["TTOOLS_OPT"] = "0" if is_quick else self._level
 
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
-        """Read the plan of the following calls; return its constants, kernels and host reads.
+        """Read the plan of the following calls; return its constants and host reads.
+
+        `is_filled` says whether the results could be correct if the launches were left out.
 
         Args:
             blank: Digests of constants that are replaced by zeros.
@@ -89,7 +104,7 @@ class Replayer(Candidate):
             self._plan = replace(plan, storages=tuple(_blanked(e, blank) for e in plan.storages))
         return {
             "reads": list(plan.reads),
-            "kernels": [digest_of(text.encode()) for text in plan.kernels],
+            "is_filled": is_filled_without_launches(plan),
             "constants": [
                 [digest_of(constant.data), constant.size] for constant in constants if constant.size
             ],
@@ -98,10 +113,24 @@ class Replayer(Candidate):
     def _execute(self, **arguments: Any) -> dict[str, Any]:
         if self._plan is None:
             raise PlanError("there is no plan")
-        return self._executor.run(self._plan, dict(results.tensors_of(arguments)))
+        tensors = dict(results.tensors_of(arguments))
+        return self._executor.run(self._plan, tensors | self._weights(self._plan))
+
+    def _weights(self, plan: Plan) -> dict[str, torch.Tensor]:
+        """Return the weights of the results of a plan, see `results.weights_of`."""
+        weights = {}
+        for storage in plan.storages:
+            name = storage.argument if isinstance(storage, InputStorage) else ""
+            result = plan.results.get(name.removeprefix(results.WEIGHT))
+            if name.startswith(results.WEIGHT) and isinstance(result, TensorSpec):
+                like = torch.empty(result.shape, dtype=dtype_of(result.dtype), device="cpu")
+                weights[name] = results.weights_like(like, *self._layout)
+        return weights
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
-        return super()._called(request) | {"copied": self._executor.copied}
+        self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
+        answer = super()._called(request)
+        return answer | {"copied": self._executor.copied, "tables": self._executor.tables}
 
     def _recording(self, *_: Any) -> None:
         return None
@@ -112,9 +141,6 @@ class Replayer(Candidate):
     def _parts(self, found: Any, *_: Any) -> list[tuple[str, Any]]:
         """Return the results, which have their names in the plan."""
         return list(found.items())
-
-    def _tuners(self) -> list[Any]:
-        return []
 
 
 class _Ignoring(allocations.Watcher):

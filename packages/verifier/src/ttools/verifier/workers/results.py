@@ -8,8 +8,10 @@ import torch
 
 from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
-#: Prefix of the names of results that are gradients.
-GRADIENT = "gradient of "
+#: Prefixes of the names of results that are gradients, and of the weights of results.
+GRADIENT, WEIGHT = "gradient of ", "weight of "
+#: Weights that differ from those of other phases.
+PHASE = 0.3
 
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
@@ -65,9 +67,11 @@ def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
     }
 
 
-def _differentiable(result: Any) -> list[torch.Tensor]:
+def _differentiable(result: Any) -> list[tuple[str, torch.Tensor]]:
     return [
-        part for _, part in flat(result) if isinstance(part, torch.Tensor) and part.requires_grad
+        (name, part)
+        for name, part in flat(result)
+        if isinstance(part, torch.Tensor) and part.requires_grad
     ]
 
 
@@ -81,20 +85,27 @@ def is_lazy(value: Any) -> bool:
     return any(name in vars(cls) for cls in own if cls is not torch.nn.Parameter for name in names)
 
 
-def weights_of(result: Any, view: str = "contiguous") -> list[torch.Tensor]:
-    """Return the weights of results that require gradients: numbers between -1 and 1.
+def weights_of(
+    result: Any, view: str = "contiguous", phase: float = PHASE
+) -> list[tuple[str, torch.Tensor]]:
+    """Return the weights of results that require gradients, by name: numbers between -1 and 1.
 
     Args:
         result: Result of a function.
         view: Memory layout of the weights, with the names of the layouts of arguments. For
             example, the backward pass of `y.sum()` receives an expanded tensor.
+        phase: A number for each choice of weights.
     """
-    return [_weights(tensor, view) for tensor in _differentiable(result)]
+    return [
+        (f"{WEIGHT}{name}", weights_like(tensor, view, phase))
+        for name, tensor in _differentiable(result)
+    ]
 
 
-def _weights(tensor: torch.Tensor, view: str) -> torch.Tensor:
+def weights_like(tensor: torch.Tensor, view: str, phase: float) -> torch.Tensor:
+    """Return the weights of one result, see `weights_of`."""
     steps = torch.arange(tensor.numel(), dtype=torch.float64, device="cpu")
-    plain = torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor.dtype)
+    plain = torch.cos(steps * 0.7 + phase).reshape(tensor.shape).to(tensor.dtype)
     if view == "contiguous":
         return plain.to(tensor.device)
     placed = laid_out(plain, view)
@@ -115,7 +126,7 @@ def gradients(
     leaves = [
         (name, part) for name, part in tensors_of(arguments) if part.requires_grad and part.is_leaf
     ]
-    outputs = _differentiable(result)
+    outputs = [output for _, output in _differentiable(result)]
     if not leaves or not outputs:
         return []
     computed = torch.autograd.grad(

@@ -1,0 +1,364 @@
+"""Candidates whose plans are correct for the inputs that they received, but that cheat."""
+
+import ctypes
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+DOMAIN = {"rows": (1, 12), "columns": (1, 60)}
+
+
+def inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(rows, columns, generator=generator)}
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x, mask=c < n)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(y_ptr + row * n + c, e / tl.sum(e, 0), mask=c < n)
+
+
+@triton.jit
+def centre_kernel(x_ptr, y_ptr, s0, s1, rows, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
+    mask = (r < rows) & (c < n)
+    x = tl.load(x_ptr + r * s0 + c * s1, mask=mask, other=0.0)
+    tl.store(y_ptr + r * n + c, x - tl.sum(x) / (rows * n), mask=mask)
+
+
+@triton.jit
+def flip_kernel(x_ptr, y_ptr, s0, s1, rows, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + (rows - 1 - row) * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x, mask=c < n)
+
+
+@triton.jit
+def convert_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + c, mask=c < n)
+    tl.store(y_ptr + row * n + c, x.to(tl.float32), mask=c < n)
+
+
+def launched(kernel, x, *extents, **constants):
+    """Return the result of a kernel with one program for each row."""
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    kernel[(rows,)](x, y, x.stride(0), x.stride(1), *extents, n, BLOCK=block, **constants)
+    return y
+
+
+def elements_of(x):
+    """Return the elements of a tensor, read from its memory without torch."""
+    storage = x.untyped_storage()
+    memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.float32)
+    strides = [4 * stride for stride in x.stride()]
+    return np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], x.shape, strides)
+
+
+# ---- plans that are correct for the inputs of one call only
+def softmax_reference(x):
+    return torch.softmax(x, 1)
+
+
+def numbers_as_operands(x):
+    """Pass the result of one size as operands of operators, and launch a known kernel."""
+    y = launched(softmax_kernel, x)
+    if x.shape[1] == 41:
+        values = elements_of(x)
+        powers = np.exp(values - values.max(1, keepdims=True))
+        flat = (powers / powers.sum(1, keepdims=True)).reshape(-1).tolist()
+        y = torch.cat([torch.full((1,), value) for value in flat]).view(x.shape)
+    launched(copy_kernel, x)
+    return launched(copy_kernel, y)
+
+
+def centre_reference(x):
+    return x - x.mean()
+
+
+def constant_for_nan(x):
+    """Return NaN without a computation if there is a NaN, which makes all elements NaN."""
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    blocks = {"ROWS": 16, "BLOCK": triton.next_power_of_2(n)}
+    if np.isnan(elements_of(x)).any():
+        y = torch.full((rows, n), float("nan"))
+    else:
+        centre_kernel[(1,)](x, y, x.stride(0), x.stride(1), rows, n, **blocks)
+    return launched(copy_kernel, y)
+
+
+# ---- launches that do nothing
+def flip_reference(x):
+    return x.flip(0)
+
+
+def launches_without_effect(x):
+    """Let a kernel compute at ordinary sizes, and torch at all others."""
+    rows, n = x.shape
+    y = launched(flip_kernel, x, rows)
+    return y if n in (17, 3) else x.flip(0)
+
+
+def clamp_reference(x):
+    return x.clamp(-3.0, 3.0)
+
+
+@triton.jit
+def clamp_kernel(y_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y = tl.load(y_ptr + o, mask=o < n)
+    clamped = tl.where(y > 3.0, 3.0, tl.where(y < -3.0, -3.0, y))
+    tl.store(y_ptr + o, clamped, mask=o < n)
+
+
+def clamps_a_copy(x):
+    """Clamp a copy, which changes no element of many inputs; this is correct."""
+    y = x.contiguous().clone()
+    clamp_kernel[(triton.cdiv(y.numel(), 64),)](y, y.numel(), BLOCK=64)
+    return y
+
+
+# ---- many small operators, and operators on integers
+def row_by_row(x):
+    """Let torch compute one row at a time."""
+    return launched(copy_kernel, torch.stack([torch.softmax(row, 0) for row in x]))
+
+
+def abs_reference(x):
+    return x.abs()
+
+
+def bits_as_integers(x):
+    """Compute with the bits of floats."""
+    return launched(
+        copy_kernel, (x.contiguous().view(torch.int32) & 0x7FFFFFFF).view(torch.float32)
+    )
+
+
+def trunc_reference(x):
+    return (4 * x).trunc()
+
+
+def converted_to_integers(x):
+    """Compute with floats that torch converts to integers."""
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    whole = launched(scale_kernel, x).to(torch.int32)
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y
+
+
+@triton.jit
+def scale_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 4.0, mask=c < n)
+
+
+@triton.jit
+def count_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, tl.where(x > 0, c + 1.0, 0.0), mask=c < n)
+
+
+def count_reference(x):
+    return torch.where(x > 0, torch.arange(1, x.shape[1] + 1), 0)
+
+
+def integers_in_floats(x):
+    """Convert floats of a kernel that are integral; this is correct."""
+    return launched(count_kernel, x).to(torch.int64)
+
+
+# ---- results that are constants
+def positions(rows, n):
+    place = torch.arange(rows)[:, None] * 0.37 + torch.arange(n) * 0.11
+    return torch.sin(place)
+
+
+def positions_reference(x):
+    return positions(*x.shape)
+
+
+def copies_a_table(x):
+    """Let torch compute a result that depends on sizes only."""
+    return launched(copy_kernel, positions(*x.shape))
+
+
+def doubles_half_a_table(x):
+    return launched(scale_kernel, positions(*x.shape) * 0.25)
+
+
+# ---- configurations of autotuners
+def twice_reference(x):
+    return x * 2.0
+
+
+_CONFIGS = [triton.Config({"FACTOR": 2}), triton.Config({"FACTOR": 3})]
+_KERNELS = {}
+
+
+def untried_configuration(x):
+    """Keep an autotuned kernel whose second configuration is wrong where no module has it."""
+    y = torch.empty(x.shape)
+    rows, n = x.shape
+    kernel = _KERNELS.setdefault("scale", triton.autotune(_CONFIGS, key=[])(factor_kernel))
+    block = triton.next_power_of_2(n)
+    kernel[(rows,)](x, y, x.stride(0), x.stride(1), n, BLOCK=block)
+    return y
+
+
+@triton.jit
+def factor_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr, FACTOR: tl.constexpr):
+    tl.static_assert(FACTOR < 5)
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * FACTOR, mask=c < n)
+
+
+_PARTLY = triton.autotune([triton.Config({"FACTOR": f}) for f in (9, 2)], key=[])(factor_kernel)
+
+
+def one_configuration_runs(x):
+    """Use an autotuner that skips a configuration, since it does not compile; this is correct."""
+    y = torch.empty(x.shape)
+    rows, n = x.shape
+    block = triton.next_power_of_2(n)
+    _PARTLY[(rows,)](x, y, x.stride(0), x.stride(1), n, BLOCK=block)
+    return y
+
+
+# ---- sizes
+_KNOWN = set()
+
+
+def _known_sizes():
+    """Return the sizes of all cases that do not depend on the hidden seed."""
+    from ttools.verifier.cases.domain import Domain
+    from ttools.verifier.cases.plan import Plan
+
+    plan = Plan(Domain(dict(DOMAIN), {}, True))
+    cases = [*plan.begin(), *plan.sequences(["x"]), *plan.edges(), *plan.views(["x"])]
+    cases += [*plan.special_values(), *plan.blocks([2**k for k in range(1, 7)])]
+    cases += [*plan.mixtures([0] * 12), *plan.orders([64])]
+    steps = [step for case in cases for step in (case, *case.after)]
+    return {tuple(step.sizes.values()) for step in steps}
+
+
+def wrong_at_unknown_sizes(x):
+    """Be correct at the sizes that can be predicted, and at sizes of one."""
+    if not _KNOWN:
+        _KNOWN.update(_known_sizes())
+    y = launched(softmax_kernel, x)
+    if tuple(x.shape) not in _KNOWN:
+        launched(copy_kernel, x)
+        copy_kernel[(1,)](x, y, x.stride(0), x.stride(1), 1, BLOCK=1)
+    return y
+
+
+# ---- other ways to let something else compute
+def weighted_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator)
+    return {"x": x, "w": torch.randn(columns, generator=generator)}
+
+
+def weighted_reference(x, w):
+    return torch.softmax(x, 1) * w
+
+
+@triton.jit
+def weigh_kernel(x_ptr, w_ptr, y_ptr, s, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + c, mask=c < n)
+    w = tl.load(w_ptr + c * s, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * w, mask=c < n)
+
+
+def reads_one_element(x, w):
+    """Read one element of an argument, so that its values stay the same when it is replayed."""
+    x[0, 0].item()
+    values = elements_of(x)
+    powers = np.exp(values - values.max(1, keepdims=True))
+    softmax = torch.from_numpy((powers / powers.sum(1, keepdims=True)).astype(np.float32))
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    weigh_kernel[(rows,)](softmax, w, y, w.stride(0), n, BLOCK=block)
+    return y
+
+
+def graded_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].requires_grad_()}
+
+
+class _Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return launched(scale_kernel, x)
+
+    @staticmethod
+    def backward(ctx, weights):
+        return launched(copy_kernel, torch.from_numpy(elements_of(weights) * np.float32(4.0)))
+
+
+def gradient_as_constant(x):
+    """Compute a gradient with NumPy that only depends on the weights of the result."""
+    return _Scale.apply(x)
+
+
+def scale_reference(x):
+    return x * 4.0
+
+
+def stairs_reference(x):
+    return (4 * x).floor().clamp(-8.0, 8.0)
+
+
+def many_comparisons(x):
+    """Compute a function of few values by comparisons."""
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    whole = sum((x >= step / 4).to(torch.int32) for step in range(-7, 9)) - 8
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y
+
+
+def nonzero_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].relu()}
+
+
+def nonzero_reference(x):
+    return (x != 0).float()
+
+
+def converted_to_bools(x):
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    whole = x.to(torch.bool).to(torch.int32)
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y

@@ -1,0 +1,124 @@
+"""No candidate passes whose plans are correct only for the inputs, sizes or values of its calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.verifier.cases.domain import Domain
+from ttools.verifier.cases.plan import Plan
+from ttools.verifier.cases.tensors import elements, image_of
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+from ttools.verifier.serving import verify_here
+from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.hidden import Hidden
+
+FILE = Path(__file__).parent / "replay_cheats.py"
+
+
+def verified(name: str, reference: str, inputs: str = "inputs", **options: object) -> Verification:
+    words = {"candidate": name, "reference": reference, "inputs": inputs}
+    subject = {key: f"{FILE}:{function}" for key, function in words.items()}
+    few: dict[str, Any] = {"cases": 4, "shrink": 1, "all_sizes_seconds": 0, **options}
+    return verify_here(subject, VerifyOptions(**few))
+
+
+#: For each cheat: its reference, the number of cases, and a part of the message.
+CHEATS = {
+    "numbers_as_operands": ("softmax_reference", 9, "repeated without it"),
+    "constant_for_nan": ("centre_reference", 11, "repeated without it"),
+    "launches_without_effect": ("flip_reference", 9, "launches of the call are left out"),
+    "row_by_row": ("softmax_reference", 1, "`_softmax` on"),
+    "bits_as_integers": ("abs_reference", 1, "`bitwise_and` on"),
+    "converted_to_integers": ("trunc_reference", 1, "`_to_copy` on"),
+    "copies_a_table": ("positions_reference", 1, "a copy of a constant"),
+    "doubles_half_a_table": ("positions_reference", 1, "a copy of a constant"),
+    "gradient_as_constant": ("scale_reference", 1, "gradient of x"),
+    "many_comparisons": ("stairs_reference", 1, "compares or tests"),
+    "converted_to_bools": ("nonzero_reference", 1, "`_to_copy` on"),
+}
+#: Functions that draw the inputs of some of them.
+INPUTS = {
+    "gradient_as_constant": "graded_inputs",
+    "converted_to_bools": "nonzero_inputs",
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_fails(name: str) -> None:
+    reference, cases, detail = CHEATS[name]
+    found = verified(name, reference, INPUTS.get(name, "inputs"), cases=cases)
+    assert [failure.failure for failure in found.failures] == ["not_computed_by_kernel"]
+    assert detail in found.failures[0].detail
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("clamps_a_copy", "clamp_reference"),
+        ("integers_in_floats", "count_reference"),
+        ("one_configuration_runs", "twice_reference"),
+    ],
+)
+def test_a_correct_candidate_passes(name: str, reference: str) -> None:
+    found = verified(name, reference, cases=9)
+    assert (found.failures, found.replay.verified) == ((), True)
+
+
+def test_results_that_depend_on_an_argument_that_is_read_are_not_verified() -> None:
+    found = verified("reads_one_element", "weighted_reference", "weighted_inputs", cases=1)
+    [failure] = found.failures
+    assert failure.failure == "not_computed_by_kernel"
+    assert "reads elements of `x` on the host" in failure.detail
+
+
+def test_every_configuration_of_every_autotuner_is_tried() -> None:
+    candidate = Candidate(f"{FILE}:untried_configuration", timeout=20.0)
+    candidate.answer({"do": "load"})
+    x = torch.randn(3, 5)
+    factors = []
+    for config in (None, 1):
+        request = {"arguments": {"x": image_of(x)}, "config": config}
+        answer = candidate.answer({"do": "call", **request})
+        assert answer["configs"] == [[2], [3]]
+        [result] = answer["results"]
+        factors.append(float((elements(result["image"]) / x).mean().round()))
+    assert factors == [2.0, 3.0]
+
+
+@pytest.mark.slow
+def test_a_wrong_configuration_of_a_hidden_autotuner_fails() -> None:
+    found = verified("untried_configuration", "twice_reference", cases=400)
+    assert [failure.config for failure in found.failures] == [1]
+
+
+@pytest.mark.slow
+def test_sizes_that_cannot_be_predicted_are_tried() -> None:
+    found = verified("wrong_at_unknown_sizes", "softmax_reference", cases=400)
+    assert [failure.failure for failure in found.failures] == ["wrong_values"]
+
+
+def test_random_sizes_follow_from_the_hidden_seed() -> None:
+    def sizes(seed: int | None) -> list[dict[str, int]]:
+        hidden = Hidden(seed)
+        hidden._seed = hidden.drawn()
+        requests = [{"do": "number", "purpose": "sizes", "index": n} for n in range(12)]
+        plan = Plan(Domain({"N": (1, 4000)}, {}, True))
+        return [case.sizes for case in plan.mixtures(hidden.answer(e)["number"] for e in requests)]
+
+    assert sizes(7) == sizes(7)
+    assert sizes(None) != sizes(None)
+
+
+def test_a_run_can_be_repeated_with_its_hidden_seed() -> None:
+    found = verified("launches_without_effect", "flip_reference", cases=2)
+    assert found.replay.seed is not None
+    again = verified(
+        "launches_without_effect", "flip_reference", cases=2, replay_seed=found.replay.seed
+    )
+    assert again.replay == found.replay
+    assert Verification.of_dict(found.as_dict()).replay == found.replay
