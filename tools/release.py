@@ -68,9 +68,17 @@ def build(member: Path, folder: Path) -> tuple[Path, Path]:
     sdist = _built(member, folder, "sdist")
     with tempfile.TemporaryDirectory() as scratch:
         with tarfile.open(sdist) as packed:
-            packed.extractall(scratch, filter="data")
+            _extract(packed, scratch)
         (unpacked,) = Path(scratch).iterdir()
         return sdist, _built(unpacked, folder, "wheel")
+
+
+def _extract(packed: tarfile.TarFile, folder: str) -> None:
+    # Python 3.10.11, Python 3.11.3 and earlier have no filters.
+    if hasattr(tarfile, "data_filter"):
+        packed.extractall(folder, filter="data")
+    else:
+        packed.extractall(folder)
 
 
 def _built(member: Path, folder: Path, target: str) -> Path:

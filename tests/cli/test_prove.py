@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -101,7 +102,8 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
     assert "assumed: the numbers in `index_ptr` are from 0 to n-1" in long.stdout
     old = ttools("sanitize", "--sizes", "n=1:1000000", *promise, gather)
     assert (old.returncode, old.stdout) == (0, proved.stdout)
-    assert f"use `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
+    quoted = shlex.quote(gather)
+    assert f"use `ttools prove --assume index_ptr=0:n-1 {quoted} n=1:1000000`" in old.stderr
 
 
 @pytest.mark.parametrize(

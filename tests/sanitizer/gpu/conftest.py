@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import sys
 import threading
@@ -64,7 +65,9 @@ def fake(tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install `fake_compute_sanitizer.py` as compute-sanitizer, and return its path."""
     program = tmp_path / "bin" / "compute-sanitizer"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{FAKE.read_text('utf-8')}", "utf-8")
+    # An interpreter line cannot contain a path with spaces.
+    command = shlex.join((sys.executable, str(FAKE)))
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("TTOOLS_COMPUTE_SANITIZER", str(program))
     monkeypatch.setenv("FAKE_FORKS", str(forks))

@@ -66,11 +66,13 @@ def masked_accesses(module: Module) -> Sequence[Operation]:
     A condition of the mask compares a tile that depends neither on a program id nor on an
     iteration, and the address depends on one on which no condition depends.
     """
-    accesses = [op for op in module.kernel.walk() if is_access(op) and op.mask is not None]
+    accesses = [op for op in module.kernel.walk() if is_access(op)]
     return [op for op in accesses if _may_lack(op)]
 
 
 def _may_lack(op: Operation) -> bool:
+    if op.mask is None:
+        return False
     parts = [_moving(part.condition) for part in conjuncts(op.mask) if _sides(part)]
     return not all(parts) and not _moving(op.address) <= _moving(op.mask)
 

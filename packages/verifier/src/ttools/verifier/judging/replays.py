@@ -303,6 +303,7 @@ class Replays:
                 return None, f"the candidate reads elements of {_listed(reads)} on the host"
             if sent != own:
                 return (fresh, sent), ""
+        assert sent is not None
         if _count_of(sent) < _TELLING:  # equal by chance, or no tensors at all
             return (fresh, sent), ""
         return None, "`inputs` returns the same values for different seeds"
@@ -460,7 +461,7 @@ def _count_of(arguments: dict[str, Any]) -> int:
 
 
 def _has_floats(value: Any) -> bool:
-    """Return whether an argument contains so many floats that a result may depend on them."""
+    """Return whether an argument contains enough floats that a result may depend on them."""
     images = [part for _, part in flat(value) if _is_image(part)]
     return any("float" in image.dtype and math.prod(image.shape) >= _TELLING for image in images)
 

@@ -85,11 +85,12 @@ class Executor:
             for name, result in plan.results.items()
         }
         for name, result in results.items():
-            if not isinstance(result, torch.Tensor):
+            spec = plan.results[name]
+            if not isinstance(result, torch.Tensor) or not isinstance(spec, TensorSpec):
                 continue
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
-            if plan.results[name].storage in self.work.constants:
+            if spec.storage in self.work.constants:
                 self.tables.append([name, "a tensor that no kernel wrote"])
             elif self._constants.contain(result):
                 self.tables.append([name, "a constant that a kernel loads"])

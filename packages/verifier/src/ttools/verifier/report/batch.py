@@ -74,7 +74,7 @@ def _markdown(verified: Verified) -> str:
 
 def _page(folder: Path, verified: Verified) -> str:
     outcomes = {found.outcome for found in verified.values()}
-    worst = next((outcome for outcome in _ORDER if outcome in outcomes), "passed")
+    worst: Outcome = next((outcome for outcome in _ORDER if outcome in outcomes), "passed")
     return render_page(
         _PAGE,
         summary=PageSummary(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttools.sanitizer.races.records import RMW, Records, Site
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.sanitizer.races.records import RMW, Records
 
 #: Largest number of locks whose holders are named.
 _MOST = 3
@@ -34,7 +35,7 @@ class Holder:
 
 
 def lock_holders(
-    near: Records, syncs: Records, sites: Sequence[Site], waiter: int, locking: Collection[int]
+    near: Records, syncs: Records, sites: Sequence[ProbeSite], waiter: int, locking: Collection[int]
 ) -> list[Holder]:
     """Return the holder of the lock that a program waits for, then of the lock that this one waits
     for, and so on.
@@ -42,7 +43,7 @@ def lock_holders(
     Args:
         near: `ACCESS` records of the launch.
         syncs: `SYNC` records of the launch.
-        sites: Sites of the launch.
+        sites: Probes of the launch, to which the records refer.
         waiter: Program whose last sync record is the poll of its wait.
         locking: Sites of compare-and-swaps in waiting loops.
 
