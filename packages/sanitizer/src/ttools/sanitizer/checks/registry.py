@@ -8,6 +8,7 @@ from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import TallyEntry
 from ttools.core.findings.suppressions import Ran
 from ttools.core.reports.report import Rule
+from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
 from ttools.sanitizer.checks.hints import Hints
@@ -22,7 +23,17 @@ from ttools.sanitizer.checks.racecheck import Racecheck
 #: findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
-    for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, GpuRules, Numeric)
+    for check in (
+        Memcheck,
+        Overflow,
+        Hints,
+        Initcheck,
+        Racecheck,
+        Deadlock,
+        GpuRules,
+        Numeric,
+        Accuracy,
+    )
 }
 
 
