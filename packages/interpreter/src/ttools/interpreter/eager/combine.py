@@ -144,7 +144,9 @@ def _take(block: EagerTensor, axis: int, index: Any) -> EagerTensor:
     where[axis] = index
     taken = block.handle.at(tuple(where))
     shape = list(taken.data.shape)
-    return EagerTensor(taken, tl.block_type(block.type.scalar, shape) if shape else block.type.scalar)
+    return EagerTensor(
+        taken, tl.block_type(block.type.scalar, shape) if shape else block.type.scalar
+    )
 
 
 def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:

@@ -29,7 +29,7 @@ from ttools.sanitizer.accuracy.shadow import (
     weighted,
     with_row,
 )
-from ttools.sanitizer.accuracy.sources import INPUTS, Array, Sources, in_random_numbers
+from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array, Sources, in_random_numbers
 
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 
@@ -38,6 +38,8 @@ _EPS32 = 2.0**-23
 _CANCELS = 2.0**-6
 #: … and if the errors of the operands are at least this large, relative to the result.
 _LARGE_ERROR = 2.0**6 * _EPS32
+#: An operand is wrong rather than inaccurate if this share of it is an error.
+_MOST_OF = 0.5
 #: Padded lanes are harmless if they change a reduction by less than this, relative to it.
 _NEUTRAL = 2.0**4 * _EPS32
 #: Names of operands in findings.
@@ -73,6 +75,7 @@ class Follower:
         converted: Number of elements whose conversion to an integer an overflow made wrong, by
             source of the overflow.
         unfollowed: Operations without a rule, and the sources that describe where they are.
+        operands: Number of the elements of operands of matrix products so far.
     """
 
     memory: ShadowMemory
@@ -81,15 +84,19 @@ class Follower:
     mixed: dict[int, Mixed] = field(default_factory=dict)
     converted: dict[int, int] = field(default_factory=dict)
     unfollowed: dict[int, str] = field(default_factory=dict)
+    operands: int = 0
 
     def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
         """Compute the shadows of the results of an operation."""
         tick()
         rule = RULES.get(name)
         if rule is not None:
-            if isinstance(result, Handle) and (result.shadow is not None or not is_float(result)):
-                if name not in _NEEDED:
-                    return  # an inner operation computed it already, or it is an integer
+            # An inner operation may have computed the shadow; only floats have one.
+            is_done = isinstance(result, Handle) and (
+                result.shadow is not None or not is_float(result)
+            )
+            if is_done and name not in _NEEDED:
+                return
             with np.errstate(all="ignore"):
                 rule(self, name.removeprefix("create_"), arguments, result)
         elif name not in _SILENT:
@@ -174,15 +181,7 @@ class Follower:
                 if data is not None:
                     is_new = is_new & np.where(is_nan, ~np.isnan(data), np.isfinite(data))
         if is_new.any():
-            number = self.sources.at(operation, result.element.text)
-            source = self.sources.table[number]
-            if not source.special:
-                lane = int(np.argmax(is_new)) if is_new.ndim else 0
-                of_range = np.isfinite(on_actual) | (is_special & ~np.isnan(actual) & _grows(operation))
-                is_overflow = bool(of_range.reshape(-1)[lane])
-                is_nan_there = bool(np.isnan(actual).reshape(-1)[lane])
-                source.special = "overflow" if is_overflow else "nan" if is_nan_there else "inf"
-                source.special_values = _values_at(operands, result, lane)
+            number = self._new_origin(operation, result, operands, on_actual, is_new, shadow)
             start = np.full(actual.shape, NOTHING, np.int32) if origin is None else origin
             origin = np.where(is_new, np.int32(number), start)
         if origin is not None:
@@ -193,6 +192,61 @@ class Follower:
             if (origin == NOTHING).all():
                 origin = None
         shadow.origin = origin
+
+    def _new_origin(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Handle],
+        on_actual: Array,
+        is_new: Bools,
+        shadow: Shadow,
+    ) -> int:
+        """Return the number of the source that is the reason for new infinities or NaN."""
+        lane = int(np.argmax(is_new)) if is_new.ndim else 0
+        is_finite = bool(np.isfinite(on_actual.reshape(-1)[lane]))
+        if not is_finite and bool(np.isfinite(shadow.exact.reshape(-1)[lane])):
+            number = self._of_operands(operands, result, lane)
+            if number is not None:
+                return number
+        number = self.sources.at(operation, result.element.text)
+        source = self.sources.table[number]
+        if not source.special:
+            is_nan = bool(np.isnan(result.data.reshape(-1)[lane]))
+            is_overflow = is_finite or (not is_nan and _grows(operation))
+            source.special = "overflow" if is_overflow else "nan" if is_nan else "inf"
+            source.special_values = _values_at(operands, result, lane)
+        return number
+
+    def _of_operands(self, operands: Sequence[Handle], result: Handle, lane: int) -> int | None:
+        """Return the source of an operand's error if the exact operand gives a finite result.
+
+        An example is 1 / x, where x has become zero by underflow, or the square root of a variance
+        that has become negative by cancellation.
+        """
+        for operand in reversed(operands):
+            own = operand.shadow
+            if not isinstance(own, Shadow) or own.rows is None or len(own.rows) <= FIXED:
+                continue
+            if own.exact.shape != result.data.shape:
+                continue
+            actual, exact = (
+                float(operand.data.reshape(-1)[lane]),
+                float(own.exact.reshape(-1)[lane]),
+            )
+            if not abs(actual - exact) > _MOST_OF * abs(exact):
+                continue
+            number = int(
+                np.abs(own.rows[FIXED:].reshape(len(own.rows) - FIXED, -1)[:, lane]).argmax()
+            )
+            source = self.sources.table[number]
+            cancelled = own.cancelled is not None and own.cancelled.reshape(-1)[lane] != NOTHING
+            source.special = source.special or (
+                "cancellation" if cancelled else "underflow" if actual == 0 else "accuracy_loss"
+            )
+            source.special_values = source.special_values or source.values
+            return number
+        return None
 
     def note_cancellation(
         self, operation: str, result: Handle, operands: Sequence[Handle], shadow: Shadow
@@ -343,8 +397,8 @@ def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     shadow, actual = shadow_of(operand), operand.data.astype(np.float64)
     if result.element.size == 1:
         # Eight bits are a quantisation, which is meant to lose digits.
-        on_actual = np.where(np.isfinite(result.data.astype(np.float64)), result.data, actual)
-        copy = joined([shadow], on_actual.astype(np.float64), None)
+        rounded = result.data.astype(np.float64)
+        copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
         f.finish(operation, result, (operand,), copy.exact, copy)
         return
     rows = None if shadow.rows is None else shadow.rows.copy()
@@ -368,8 +422,9 @@ def _to_integer(f: Follower, operation: str, arguments: Sequence[Any], result: H
     if shadow.origin is None:
         return
     actual = operand.data.astype(np.float64)
-    wrong = (shadow.origin != NOTHING) & np.isfinite(shadow.exact)
+    wrong = np.isnan(actual) | np.isfinite(shadow.exact)
     wrong &= ~(np.abs(np.trunc(actual) - np.trunc(shadow.exact)) < 2)
+    wrong &= shadow.origin != NOTHING
     for number in np.unique(shadow.origin[wrong]).tolist():
         count = int((shadow.origin[wrong] == number).sum())
         f.converted[number] = f.converted.get(number, 0) + count
@@ -661,7 +716,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
     )
     if a.element.size <= 2 or b.element.size <= 2:
         # Operands of 16 bits count as inputs of 16 bits: hardware leaves no other choice.
-        rows = _with_narrow_operands(rows, x, y, shape)
+        rows = _with_narrow_operands(f, rows, x, y, shape)
     marks = [
         _of_product(getattr(first, name), getattr(second, name), getattr(third, name), shape)
         for name in ("origin", "mixed", "cancelled")
@@ -671,8 +726,12 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
     f.finish(operation, result, (a, b, c), x @ y + z, shadow)
 
 
-def _with_narrow_operands(rows: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array:
-    changes = random_changes(x, np.arange(x.size).reshape(x.shape), narrow=True)
+def _with_narrow_operands(
+    f: Follower, rows: Array | None, x: Array, y: Array, shape: tuple[int, ...]
+) -> Array:
+    f.operands += x.size
+    elements = f.operands - 1 - np.arange(x.size).reshape(x.shape)  # different ones in each product
+    changes = random_changes(x, elements, narrow=True)
     product = np.zeros((len(changes), *shape))
     product[INPUTS:] = changes[INPUTS:] @ y
     total = weighted([(rows, 1.0), (product, 1.0)], shape)
@@ -723,7 +782,9 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     actual = result.data.astype(np.float64)
     addresses, element = pointer.data, result.element
     is_narrow = element.size <= 2
-    active = np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
+    active = (
+        np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
+    )
     rows = random_changes(actual, addresses, narrow=is_narrow) * active
     shadow = Shadow(actual, rows)
     if active.any():

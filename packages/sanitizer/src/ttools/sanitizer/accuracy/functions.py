@@ -114,8 +114,7 @@ _ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
 
 
 def library_name(symbol: str) -> str:
-    """Return the name of a function of libdevice without its precision: `expm1` of `__nv_expm1f`.
-    """
+    """Return the name of a function of libdevice without its precision, as `expm1`."""
     match = _SYMBOL.fullmatch(symbol)
     name = match[1] if match else symbol
     known = (*_LIBRARY, *_ROUNDING)

@@ -85,7 +85,9 @@ class AccuracyRecord:
 
     def close(self) -> None:
         """Report the outputs without a defect, and forget all shadows."""
-        notes = [_note(name, out) for (_, name, _), out in self._outputs.items() if not out.is_wrong]
+        notes = [
+            _note(name, out) for (_, name, _), out in self._outputs.items() if not out.is_wrong
+        ]
         self._outputs.clear()
         self.memory = ShadowMemory()
         self.sources = Sources()
@@ -98,14 +100,12 @@ def _note(argument: str, output: _Output) -> Finding:
         why = "more than rounding, but the result is as sensitive to small changes of the inputs"
     else:
         why = f"within what rounding the output to {output.dtype} allows"
-    notes = [
-        f"{output.rounding:,} of {output.elements:,} stored elements are as accurate as rounding "
-        "the exact result once"
-    ]
+    compared = f"{output.rounding:,} of {output.elements:,} stored elements"
+    notes = [f"{compared} are as accurate as rounding the exact result once"]
     notes += [output.limited] if output.limited else []
     return replace(output.finding, message=f"{largest}: {why}", notes=tuple(notes))
 
 
 def ulps(error: float) -> str:
     """Return an error in units in the last place as text."""
-    return f"{error:.2g} ulp" if error < 100 else f"{error:,.0f} ulp" if error < 1e6 else f"{error:.2g} ulp"
+    return f"{error:,.0f} ulp" if 100 <= error < 1e6 else f"{error:.2g} ulp"

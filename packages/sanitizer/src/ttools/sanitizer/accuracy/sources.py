@@ -43,8 +43,9 @@ class Source:
         exact: Result of the operation on these operands in float64.
         rounded: The result that the kernel computed.
         relative: The relative error of this result.
-        special: How the operation first produced a value that is not finite: `overflow` if the
-            result would be finite with a larger range, else `nan` or `inf`.
+        special: How the operation first led to a value that is not finite: `overflow` if the result
+            would be finite with a larger range; `underflow`, `cancellation` or `accuracy_loss` if
+            a later operation is undefined for the inaccurate result; else `nan` or `inf`.
         special_values: Names and values of the operands there.
     """
 

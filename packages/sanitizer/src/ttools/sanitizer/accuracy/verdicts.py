@@ -28,6 +28,9 @@ _SENSITIVITY = 16.0
 #: Sources are listed down to this share of the error.
 _LEAST_SHARE = 0.1
 _MOST_LISTED = 3
+#: A line is reported if it is the main source of this part of the wrong elements; other lines may
+#: have the largest share of a few elements by chance.
+_LEAST_PART = 0.2
 
 
 @dataclass(kw_only=True)
@@ -85,7 +88,7 @@ class OutputErrors:
         ulps: The largest error that is allowed, in units in the last place.
         rounding: The number of elements whose error does not exceed that of rounding once.
         elements: Number of the elements.
-        wrong: The elements with larger errors, by source.
+        wrong: The elements with larger errors, by source; sources of few elements are left out.
         is_sensitive: True if `ulps` is only allowed because of the sensitivity to the inputs.
     """
 
@@ -187,7 +190,8 @@ def _wrong(
     # An infinity or NaN in an element's history explains the element better than rounding errors.
     key = np.where(origin != NOTHING, -1 - origin, culprit)
     severity = np.where(np.isfinite(ulps[lanes]), ulps[lanes], np.inf)
-    for one in np.unique(key).tolist():
+    keys, counts = np.unique(key, return_counts=True)
+    for one in keys[counts >= min(_LEAST_PART * len(lanes), counts.max())].tolist():
         members = np.flatnonzero(key == one)
         worst = int(members[severity[members].argmax()])
         lane = int(lanes[worst])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import isfinite, prod
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.spec import ArgumentSpec, storage_extent
+from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.eager.observation import observing_operations
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
@@ -31,6 +33,8 @@ _SECONDS = 60.0
 #: A result counts as underflowed if this share of it is lost.
 _LOST = 2.0**-6
 _NARROW = ("f16", "bf16")
+#: A floating-point type in a type of Triton, such as `*fp16` or `tensordesc<bf16[16, 16]>`.
+_FLOAT = re.compile(r"\b(fp|bf|f)\d")
 _WORDS = {
     "fadd": "addition",
     "fsub": "subtraction",
@@ -57,6 +61,7 @@ class Accuracy(Check):
     page = "reference/findings.md#the-accuracy-check"
     seeks = "losses of accuracy"
     is_default = False
+    is_slow = True
     kinds: ClassVar[Kinds] = {
         "accuracy_loss": Kind(
             severity="warning",
@@ -127,9 +132,7 @@ class Accuracy(Check):
             return
         record = checked.accuracy
         with record.lock:
-            follower = Follower(
-                memory=record.memory, sources=record.sources, launch=record.begin()
-            )
+            follower = Follower(memory=record.memory, sources=record.sources, launch=record.begin())
             extents = (storage_extent(value) for value in checked.launch.values)
             record.memory.begin(e for e in extents if e is not None and e[0] < e[1])
             try:
@@ -275,12 +278,14 @@ _SPECIAL = {
     "overflow": "exceeds the range of its type",
     "nan": "gives NaN",
     "inf": "gives an infinity",
+    "underflow": "is too small for its type",
+    "cancellation": "has rounding errors that a difference makes large",
+    "accuracy_loss": "has a large rounding error",
 }
 
 
-def _has_floats(plan: object) -> bool:
-    types: Iterable[str] = getattr(plan, "types", ())
-    return any("f" in name.removeprefix("*").split("<")[0] for name in types)
+def _has_floats(plan: ArgumentPlan) -> bool:
+    return any(_FLOAT.search(name) for name in plan.types)
 
 
 def _type_name(dtype: np.dtype[np.generic]) -> str:
@@ -319,7 +324,9 @@ def _kind(wrong: WrongElements) -> tuple[str, Source]:
     tiny = found[1] if found else 2.0**-14 if source.type == "f16" else 2.0**-126
     if 0 < abs(source.exact) < tiny and source.relative > _LOST:
         return "underflow", source
-    return ("accuracy_loss" if wrong.cancelled is None else "cancellation"), source
+    # A type of 16 bits is the defect, whatever makes its errors large.
+    is_cancelled = wrong.cancelled is not None and source.type not in _NARROW
+    return ("cancellation" if is_cancelled else "accuracy_loss"), source
 
 
 def _remedy(kind: str, source: Source, cancelled: Source | None) -> str | None:

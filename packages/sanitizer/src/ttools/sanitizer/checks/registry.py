@@ -72,7 +72,8 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     """Return the checks named by a user; the default ones if `names` is empty.
 
     Args:
-        names: Names, aliases, `all`, `default`, or comma-separated lists of these.
+        names: Names, aliases, `all` (except slow ones), `default`, or comma-separated lists of
+            these.
 
     Raises:
         UsageError: If a name is unknown; the message lists the valid ones.
@@ -87,7 +88,7 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     for name in filter(None, parts):
         lower = name.lower()
         if lower == "all":
-            chosen |= set(CHECKS)
+            chosen |= {check for check in CHECKS if not CHECKS[check].is_slow}
         elif lower == "default":
             chosen |= default_checks()
         elif aliases.get(lower, lower) in CHECKS:
