@@ -30,6 +30,7 @@ from ttools.sanitizer.accuracy.shadow import (
     with_row,
 )
 from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array, Sources, in_random_numbers
+from ttools.sanitizer.accuracy.verdicts import settled_error
 
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 
@@ -792,8 +793,10 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         found = None if kept is None else kept.load(np.where(active, addresses, kept.start))
         if found is not None:
             has_shadow, stored = found
-            has_shadow &= active
+            has_shadow = np.asarray(has_shadow & active)
             if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it
+                allowed = settled_error(element.dtype)
+                has_shadow[has_shadow] &= ~kept.settled(addresses[has_shadow], f.launch, allowed)
                 changes = rows.copy()
                 changes[:INPUTS] = 0.0
                 stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)

@@ -82,6 +82,20 @@ class StorageShadow:
         )
         return has_shadow, shadow
 
+    def settled(self, addresses: Addresses, launch: int, error: float) -> NDArray[np.bool_]:
+        """Return which lanes an earlier launch has stored as accurately as their type allows.
+
+        Args:
+            addresses: Addresses of the lanes, which all have shadows.
+            launch: Number of the current launch.
+            error: The relative error that the type allows.
+        """
+        slots = self._slot[(addresses - self.start) // self.dtype.itemsize]
+        exact = self.exact[slots]
+        difference = np.abs(self._bits[slots].view(self.dtype).astype(np.float64) - exact)
+        is_settled: NDArray[np.bool_] = difference <= error * np.abs(exact)
+        return is_settled & (self.launch[slots] != launch)
+
     def store_lanes(self, addresses: Addresses, shadow: Shadow, launch: int, source: int) -> None:
         """Record the shadows of elements that have just been stored.
 

@@ -113,6 +113,16 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     return float(info.eps), float(info.smallest_normal)
 
 
+def settled_error(dtype: np.dtype[Any]) -> float:
+    """Return the relative error up to which a tensor between launches counts as an input.
+
+    A program that stores activations in 16 bits chooses this error; only what is worse, such as
+    underflow, is carried to the launches that load them.
+    """
+    found = limits(dtype)
+    return 0.0 if found is None else _NARROW_ULPS * found[0]
+
+
 def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErrors | None:
     """Compare what a launch has stored with the exact values; None if it has stored nothing.
 
