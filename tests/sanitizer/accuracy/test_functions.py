@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.sanitizer.accuracy.functions import (
@@ -62,6 +62,7 @@ _numbers = st.floats(0.05, 0.95)
 
 
 @pytest.mark.parametrize("name", _EXACT)
+@settings(max_examples=12)
 @given(x=_numbers)
 def test_functions_of_one_number(name: str, x: float) -> None:
     argument = x + 1 if name == "acosh" else x
@@ -78,6 +79,7 @@ def test_functions_of_one_number(name: str, x: float) -> None:
 
 
 @pytest.mark.parametrize("name", _BINARY)
+@settings(max_examples=12)
 @given(x=_numbers, y=_numbers)
 def test_functions_of_two_numbers(name: str, x: float, y: float) -> None:
     found = SEVERAL.get(name) or library_function(name)

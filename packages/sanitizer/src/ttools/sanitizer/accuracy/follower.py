@@ -43,6 +43,8 @@ _LARGE_ERROR = 2.0**6 * _EPS32
 _MOST_OF = 0.5
 #: Padded lanes are harmless if they change a reduction by less than this, relative to it.
 _NEUTRAL = 2.0**4 * _EPS32
+#: Largest error of a product of two operands that are rounded to tf32.
+_TF32_ERROR = 2.0**-9
 #: Names of operands in findings.
 _NAMES = ("a", "b", "c")
 
@@ -706,7 +708,13 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
     first, second, third = (shadow_of(handle) for handle in (a, b, c))
     x, y, z = (handle.data.astype(np.float64) for handle in (a, b, c))
     shape = result.data.shape
-    exact = first.exact @ second.exact + third.exact
+    exact, on_actual = first.exact @ second.exact + third.exact, x @ y + z
+    if _rounds_operands(a, b, arguments):
+        # The rounding of the operands to tf32 is requested, so the exact value includes it.
+        intended = result.data.astype(np.float64) - on_actual
+        is_small = np.abs(intended) <= _TF32_ERROR * (np.abs(x) @ np.abs(y))
+        intended = np.where(is_small, intended, 0.0)
+        exact, on_actual = exact + intended, on_actual + intended
     rows = weighted(
         [
             (None if first.rows is None else first.rows @ y, 1.0),
@@ -724,7 +732,13 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
     ]
     shadow = Shadow(exact, rows, marks[0], None, marks[1], marks[2])
     _note_padding(f, operation, result, (first, second, third), (x, y, z), shadow)
-    f.finish(operation, result, (a, b, c), x @ y + z, shadow)
+    f.finish(operation, result, (a, b, c), on_actual, shadow)
+
+
+def _rounds_operands(a: Handle, b: Handle, arguments: Sequence[Any]) -> bool:
+    """Return whether a product rounds its operands of float32, as `input_precision` says."""
+    precision = str(arguments[3]) if len(arguments) > 3 else ""
+    return "IEEE" not in precision.upper() and {a.element.text, b.element.text} == {"f32"}
 
 
 def _with_narrow_operands(

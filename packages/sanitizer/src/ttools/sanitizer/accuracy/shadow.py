@@ -87,7 +87,8 @@ def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) 
         return None
     total = np.zeros((max(len(rows) for rows, _ in present), *shape))
     for rows, factor in present:
-        total[: len(rows)] += rows * factor
+        is_number = np.isfinite(factor)
+        total[: len(rows)] += rows * (factor if is_number.all() else np.where(is_number, factor, 0))
     if not np.isfinite(total.sum()):
         np.nan_to_num(total, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     return total

@@ -28,8 +28,8 @@ _SENSITIVITY = 16.0
 #: Sources are listed down to this share of the error.
 _LEAST_SHARE = 0.1
 _MOST_LISTED = 3
-#: A line is reported if it is the main source of this part of the wrong elements; other lines may
-#: have the largest share of a few elements by chance.
+#: A line is reported if it is the main source of this part of the elements that rounding has made
+#: wrong; other lines may have the largest share of a few elements by chance.
 _LEAST_PART = 0.2
 
 
@@ -201,7 +201,9 @@ def _wrong(
     key = np.where(origin != NOTHING, -1 - origin, culprit)
     severity = np.where(np.isfinite(ulps[lanes]), ulps[lanes], np.inf)
     keys, counts = np.unique(key, return_counts=True)
-    for one in keys[counts >= min(_LEAST_PART * len(lanes), counts.max())].tolist():
+    by_rounding = counts[keys >= 0]
+    least = min(_LEAST_PART * by_rounding.sum(), by_rounding.max(initial=0))
+    for one in keys[(keys < 0) | (counts >= least)].tolist():
         members = np.flatnonzero(key == one)
         worst = int(members[severity[members].argmax()])
         lane = int(lanes[worst])
