@@ -16,6 +16,7 @@ import numpy as np
 
 from ttools.core.process.phases import tick
 from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.mlir import OpResults
 from ttools.sanitizer.accuracy import functions
 from ttools.sanitizer.accuracy.memory import ShadowMemory
 from ttools.sanitizer.accuracy.shadow import (
@@ -107,7 +108,7 @@ class Follower:
 
     def restart(self, operation: str, result: Any) -> None:
         """Note that an operation has no rule; values without a shadow restart by themselves."""
-        for handle in result if isinstance(result, (list, tuple)) else [result]:
+        for handle in result if isinstance(result, (list, tuple, OpResults)) else [result]:
             if isinstance(handle, Handle) and handle.shadow is None and is_float(handle):
                 source = self.sources.at(operation, handle.element.text)
                 self.unfollowed.setdefault(source, operation)
@@ -578,9 +579,7 @@ def _gather(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
 def _reduce(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -> None:
     handles, axis, function = arguments[:3]
     name = getattr(function, "__name__", "")
-    results = list(results) if isinstance(results, (list, tuple)) else [
-        results.get_result(n) for n in range(len(handles))
-    ]  # fmt: skip
+    results = list(results)
     value, result = handles[0], results[0]
     if not is_float(value):
         return
@@ -670,9 +669,7 @@ def _pick(
 def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -> None:
     handles, axis, function, reverse = arguments[:4]
     name = getattr(function, "__name__", "")
-    results = list(results) if isinstance(results, (list, tuple)) else [
-        results.get_result(n) for n in range(len(handles))
-    ]  # fmt: skip
+    results = list(results)
     value, result = handles[0], results[0]
     if not is_float(value):
         return
@@ -907,10 +904,6 @@ def _read(f: Follower, places: Any, like: Handle) -> Handle:
     return Handle(words[index].view(like.element.dtype).reshape(-1), like.element)
 
 
-def _silently(f: Follower, operation: str, arguments: Sequence[Any], result: Any) -> None:
-    """Give no shadow: the value restarts, and nothing is reported."""
-
-
 _SMOOTH = ("fadd", "fsub", "fmul", "fdiv", "precise_divf", "approx_divf", "fma", *functions.UNARY)
 
 #: The rule of each operation, by builder method.
@@ -948,7 +941,6 @@ RULES: dict[str, Rule] = {
     "create_store": _store,
     "create_masked_store": _store,
     "create_atomic_rmw": _atomic,
-    "create_bitcast": _silently,
 }
 #: Rules that are applied although the result is not a float.
 _NEEDED = frozenset(("create_fp_to_si", "create_fp_to_ui", "create_atomic_rmw"))
