@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import triton
@@ -115,7 +115,7 @@ def deviation(x_ptr, o_ptr, N: tl.constexpr, PASSES: tl.constexpr):
 
 
 def test_a_variance_of_one_pass_and_one_of_two() -> None:
-    x, out = 300 + 0.3 * torch.randn(256), torch.zeros(1)
+    x, out = 3000 + 0.3 * torch.randn(256), torch.zeros(1)
     with sanitize(checks="accuracy") as report:
         deviation[(1,)](x, out, N=256, PASSES=1)
     assert grave(report.findings)[0] in (("cancellation", "mean"), ("cancellation", "square"))
@@ -264,7 +264,7 @@ def atomic_sum(x_ptr, o_ptr):
 
 
 def test_atomic_additions_in_a_narrow_type() -> None:
-    x, out = torch.full((200,), 0.7, dtype=torch.float16), torch.zeros(1, dtype=torch.float16)
+    x, out = torch.full((200,), 0.3, dtype=torch.float16), torch.zeros(1, dtype=torch.float16)
     x[0] = 1900.0
     with sanitize(checks="accuracy") as report:
         atomic_sum[(200,)](x, out)
@@ -351,11 +351,9 @@ def test_a_repeated_launch_changes_nothing() -> None:
     )
 
 
-def test_the_element_of_a_transposed_output() -> None:
-    x = torch.rand(600, 8).bfloat16()
-    x[:, 5] *= 2
-    base = torch.zeros(2, 8, dtype=torch.bfloat16)
+def test_elements_are_named_by_their_index_in_the_argument() -> None:
+    x, base = torch.rand(600, 8).bfloat16(), torch.zeros(2, 8, dtype=torch.bfloat16)
     with sanitize(checks="accuracy") as report:
         column_sum[(1,)](x, base[1], 600, D=8, WIDE=False)
-    assert "`o_ptr`[5]" in report.findings[0].notes[0] or "`o_ptr`[" in report.findings[0].notes[0]
-    assert np.isfinite(base[1].float()).all()
+    (finding,) = report.findings
+    assert re.match(r"`o_ptr`\[[0-7]\] is [0-9.]+ and should be [0-9.]+: ", finding.notes[0])

@@ -211,11 +211,12 @@ class Accuracy(Check):
         where = _index(wrong.element, argument)
         relative = abs(wrong.stored - wrong.exact) / max(abs(wrong.exact), 1e-300)
         dtype = _type_name(storage.dtype)
-        notes = [
-            f"{name}{where} is {wrong.stored:g} and should be {wrong.exact:g}"
-            + (f": {ulps(wrong.ulps)} of {dtype}, {ulps(wrong.allowed)} are explained"
-               if isfinite(wrong.ulps) else ""),
-        ]  # fmt: skip
+        stored = f"{name}{where} is {wrong.stored:g}"
+        if isfinite(wrong.exact):
+            stored += f" and should be {wrong.exact:g}"
+        if isfinite(wrong.ulps):
+            stored += f": {ulps(wrong.ulps)} of {dtype}, {ulps(wrong.allowed)} are explained"
+        notes = [stored]
         values = source.values
         related = []
         if wrong.origin is not None:
