@@ -190,7 +190,7 @@ class Follower:
             origin = np.where(is_new, np.int32(number), start)
         if origin is not None:
             # An infinity that does no harm, as in 1 / (1 + exp(100)), is forgotten.
-            allowed = 4 * _EPS32 * np.maximum(np.abs(shadow.exact), 2.0**-126)
+            allowed = np.maximum(4 * _EPS32 * np.abs(shadow.exact), 2.0**-126)
             harmless = ~is_special & (np.abs(actual - shadow.exact) <= allowed)
             origin = np.where(harmless, np.int32(NOTHING), origin)
             if (origin == NOTHING).all():

@@ -25,6 +25,9 @@ _NARROW_ULPS = 6.0
 _WIDE_ULPS = 16.0
 #: Allowed multiple of the error that inputs with relative errors of one ulp cause.
 _SENSITIVITY = 16.0
+#: Numbers below the smallest normal one are as good as zero, as on GPUs that flush them, unless this
+#: is larger, as it is for float16.
+_FLUSHED = 1e-30
 #: Sources are listed down to this share of the error.
 _LEAST_SHARE = 0.1
 _MOST_LISTED = 3
@@ -144,6 +147,8 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     with np.errstate(all="ignore"):
         error = np.abs(actual - exact)
         limit = (_NARROW_ULPS if is_narrow else _WIDE_ULPS) * eps * scale
+        if tiny < _FLUSHED:
+            limit = np.maximum(limit, tiny)
         sensitivity = _SENSITIVITY * _EPS32 * scale_of_changes(rows, narrow=False)
         if is_narrow:
             sensitivity = sensitivity + _NARROW_ULPS * eps * scale_of_changes(rows, narrow=True)
