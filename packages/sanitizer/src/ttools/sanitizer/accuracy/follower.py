@@ -777,7 +777,8 @@ def _note_padding(
     right = np.zeros(y.shape, bool) if second.padded is None else second.padded
     own = x @ y
     others = np.where(left, 0.0, x) @ np.where(right, 0.0, y)
-    is_padding = left.all(-1)[..., :, None] | right.all(-2)[..., None, :]
+    rows, columns = np.asarray(left.all(-1)), np.asarray(right.all(-2))
+    is_padding = rows[..., :, None] | columns[..., None, :]
     padding = own - others
     padding = np.where(np.abs(padding) > _NEUTRAL * (np.abs(x) @ np.abs(y)), padding, 0.0)
     shadow.mixed = _mixed(f, operation, result, is_padding, padding, own + z, shadow.mixed)
@@ -802,7 +803,7 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
         found = None if kept is None else kept.load(np.where(active, addresses, kept.start))
-        if found is not None:
+        if kept is not None and found is not None:
             has_shadow, stored = found
             has_shadow = np.asarray(has_shadow & active)
             if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it

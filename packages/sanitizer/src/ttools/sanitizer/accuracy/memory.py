@@ -93,8 +93,9 @@ class StorageShadow:
         slots = self._slot[(addresses - self.start) // self.dtype.itemsize]
         exact = self.exact[slots]
         difference = np.abs(self._bits[slots].view(self.dtype).astype(np.float64) - exact)
-        is_settled: NDArray[np.bool_] = difference <= error * np.abs(exact)
-        return is_settled & (self.launch[slots] != launch)
+        is_accurate = difference <= error * np.abs(exact)
+        is_settled: NDArray[np.bool_] = is_accurate & (self.launch[slots] != launch)
+        return is_settled
 
     def store_lanes(self, addresses: Addresses, shadow: Shadow, launch: int, source: int) -> None:
         """Record the shadows of elements that have just been stored.

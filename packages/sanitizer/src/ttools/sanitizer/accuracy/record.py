@@ -1,4 +1,4 @@
-"""What a run knows about the accuracy of its launches: shadows, sources, and the best results."""
+"""The state of the check `accuracy` in a run: shadows, sources, and the errors of outputs."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class Shadow:
     def at(self, index: Any) -> Shadow:
         """Return the part that belongs to the elements that a NumPy index selects."""
         own = index if isinstance(index, tuple) else (index,)
-        return self.moved(lambda array: array[own], lambda rows: rows[(slice(None), *own)])
+        in_rows = (slice(None), *own)
+        return self.moved(lambda array: array[own], lambda rows: rows[in_rows])
 
     def moved(self, move: Callable[[Any], Any], move_rows: Callable[[Any], Any]) -> Shadow:
         """Return a shadow whose elements are moved.
@@ -74,7 +75,8 @@ class Shadow:
     def row(self, number: int) -> Array:
         """Return the row of a source."""
         assert self.rows is not None
-        return self.rows[FIXED + number]
+        own: Array = self.rows[FIXED + number]
+        return own
 
 
 def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) -> Array | None:

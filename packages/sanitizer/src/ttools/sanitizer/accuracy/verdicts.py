@@ -25,8 +25,8 @@ _NARROW_ULPS = 6.0
 _WIDE_ULPS = 16.0
 #: Allowed multiple of the error that inputs with relative errors of one ulp cause.
 _SENSITIVITY = 16.0
-#: Numbers below the smallest normal one are as good as zero, as on GPUs that flush them, unless this
-#: is larger, as it is for float16.
+#: If the smallest normal number of a type is less than this, smaller results are as good as zero,
+#: as on GPUs that flush them. That of float16 is larger.
 _FLUSHED = 1e-30
 #: Sources are listed down to this share of the error.
 _LEAST_SHARE = 0.1
@@ -112,7 +112,7 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
 
     if dtype.kind in "iub" or dtype.itemsize > 4:
         return None
-    info = ml_dtypes.finfo(dtype)
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return float(info.eps), float(info.smallest_normal)
 
 
@@ -181,7 +181,8 @@ def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDAr
     An infinity of a division or a logarithm may be the result that the program wants.
     """
     kinds = np.array([source.special == "overflow" for source in sources.table] or [False])
-    return np.isnan(actual) | kinds[np.maximum(origin, 0)]
+    matters: NDArray[np.bool_] = np.isnan(actual) | kinds[np.maximum(origin, 0)]
+    return matters
 
 
 def _wrong(

@@ -26,9 +26,9 @@ from ttools.sanitizer.memory.launch_state import SavedMemory
 
 #: Maximum number of programs of a launch that are followed.
 _MOST_PROGRAMS = 256
-#: So many programs are followed before the time is looked at.
+#: Number of programs that are followed before the time is looked at.
 _AT_ONCE = 32
-#: After so many seconds, no further programs of a launch are started.
+#: Seconds after which no further programs of a launch are started.
 _SECONDS = 60.0
 #: A result counts as underflowed if this share of it is lost.
 _LOST = 2.0**-6
