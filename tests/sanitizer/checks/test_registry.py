@@ -12,10 +12,11 @@ from ttools.sanitizer.checks.registry import CHECKS, default_checks, parse_check
     [
         ([], default_checks()),
         ([""], default_checks()),
-        (["all"], CHECKS),
+        (["all"], {*CHECKS} - {"accuracy"}),
         (["memcheck,"], {"memcheck"}),
         (["", "ASan, tsan"], {"memcheck", "racecheck"}),
-        (["all,default"], CHECKS),
+        (["all,default"], {*CHECKS} - {"accuracy"}),
+        (["accuracy,all"], CHECKS),
         (["numeric,default"], {"numeric", *default_checks()}),
         (["msan", "synccheck"], {"initcheck", "deadlock"}),
     ],

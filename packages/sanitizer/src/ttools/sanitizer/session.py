@@ -33,6 +33,7 @@ from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
 from ttools.sanitizer.access_maps import MAPS_KEPT, tensor_maps
+from ttools.sanitizer.accuracy.record import AccuracyRecord
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
@@ -103,6 +104,7 @@ class Session:
         self.kernel_facts = KernelFactsTable()
         self._memory = UninitialisedMemory(poison=options.poison)
         self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
+        self._accuracy = AccuracyRecord(self._add)
         self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
         self._restoring = Restoring()
         self._unread = (
@@ -130,6 +132,7 @@ class Session:
             if self._unread is not None:
                 self._unread.close()
             self._outputs.close()
+            self._accuracy.close()
             self._watches.close()
             _active.discard(self)
             self._around = None
@@ -199,6 +202,7 @@ class Session:
             self._book,
             self._memory,
             self._outputs,
+            self._accuracy,
             is_trial=self._configs.is_trial,
             checks_views=self._checks_views,
         )

@@ -227,8 +227,8 @@ CheckOption = Annotated[
         "--check",
         metavar="CHECKS",
         autocompletion=completion.checks,
-        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, launch, numeric, all or "
-        "default; repeatable, or separated by commas.",
+        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, launch, numeric, "
+        "accuracy, all (but accuracy) or default; repeatable, or separated by commas.",
     ),
 ]
 OnOption = Annotated[

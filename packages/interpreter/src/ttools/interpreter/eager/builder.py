@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
 from ttools.interpreter.eager.numpy_ops import OPERATIONS
+from ttools.interpreter.eager.observation import operation_observer
 from ttools.interpreter.eager.session import Session
 from ttools.interpreter.run.interpretation import active_run, dot_mode
 from ttools.interpreter.runtime import printing
@@ -67,6 +68,9 @@ class EagerBuilder:
             self._methods[name] = self._access(name, verb)
         if session.options.enable_fp_fusion:
             self._fuse_products()
+        self._observer = operation_observer()
+        if self._observer is not None:
+            self._methods = {name: self._observed(name, m) for name, m in self._methods.items()}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a method of the builder."""
@@ -80,8 +84,26 @@ class EagerBuilder:
                 method = self._attribute(name)
             else:
                 method = getattr(self._types, name)  # types
+            if self._observer is not None:
+                method = self._observed(name, method)
             self._methods[name] = method
         return method
+
+    def report(self, name: str, arguments: Sequence[Any], result: Any) -> None:
+        """Pass an operation to the observer of operations, if there is one."""
+        if self._observer is not None:
+            self._observer.operation(name, arguments, result)
+
+    def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        if not name.startswith("create_"):
+            return method
+
+        def compute(*arguments: Any) -> Any:
+            result = method(*arguments)
+            self.report(name, arguments, result)
+            return result
+
+        return compute
 
     def _fuse_products(self) -> None:
         """Fuse products with sums, by the rule of `analysis/contraction.py`."""
@@ -98,7 +120,9 @@ class EagerBuilder:
             result: Handle = negate(value)
             if value.factors is not None:  # a negated product is fused, too: -(x*y) is (-x)*y
                 x, y, iteration = value.factors
-                result.factors = (negate(x), y, iteration)
+                opposite = negate(x)
+                self.report("create_fneg", (x,), opposite)
+                result.factors = (opposite, y, iteration)
             return result
 
         def fused(name: str) -> Callable[[Handle, Handle], Any]:
@@ -110,8 +134,9 @@ class EagerBuilder:
                         x, y, _ = value.factors
                         addend = (b, a)[position]
                         if name == "create_fsub":
-                            x, addend = (negate(x), addend) if position else (x, negate(addend))
-                        return self.native("create_fma", (x, y, addend))
+                            opposite = self.create_fneg(x if position else addend)
+                            x, addend = (opposite, addend) if position else (x, opposite)
+                        return self.create_fma(x, y, addend)
                 return separate(a, b)
 
             return compute
@@ -245,6 +270,8 @@ class EagerBuilder:
         return Handle(is_equal, element("i1"))
 
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
+        if self._observer is not None:
+            return  # the launch that is repeated has printed this
         operands_data = [np.ascontiguousarray(value.data) for value in values]
         table = (ctypes.c_void_p * max(len(operands_data), 1))(
             *(array.ctypes.data for array in operands_data)

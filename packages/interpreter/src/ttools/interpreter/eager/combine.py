@@ -19,7 +19,7 @@ from triton import language as tl
 from ttools.core.lazy_values import once
 from ttools.core.ownership import owner_of_function
 from ttools.core.triton_versions import combine_function, semantic_class
-from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.session import current, meaning
 from ttools.interpreter.eager.values import EagerTensor, UndecidedError, lift, lower
 
@@ -86,7 +86,10 @@ def _natively(
 
     key = (id(function), tuple(map(str, scalars)))
     arguments = ([t.handle for t in inputs], *attributes)
-    return semantic.builder.native(f"create_{name}", arguments, write, key)
+    results = semantic.builder.native(f"create_{name}", arguments, write, key)
+    axis, *reversed_ = attributes
+    semantic.builder.report(f"create_{name}", (arguments[0], axis, function, *reversed_), results)
+    return results
 
 
 # ---- reductions and scans in Python, on blocks
@@ -139,9 +142,11 @@ def _lane_by_lane(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
 def _take(block: EagerTensor, axis: int, index: Any) -> EagerTensor:
     where: list[Any] = [slice(None)] * block.handle.data.ndim
     where[axis] = index
-    data = block.handle.data[tuple(where)]
-    type = tl.block_type(block.type.scalar, list(data.shape)) if data.shape else block.type.scalar
-    return EagerTensor(block.handle.with_data(data), type)
+    taken = block.handle.at(tuple(where))
+    shape = list(taken.data.shape)
+    return EagerTensor(
+        taken, tl.block_type(block.type.scalar, shape) if shape else block.type.scalar
+    )
 
 
 def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
@@ -176,11 +181,12 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
         partner = np.maximum(np.arange(extent) - distance, 0)
         earlier = tuple(_take(b, axis, partner) for b in blocks)
         combined = elementwise(function, (*earlier, *blocks))
-        alone = (np.arange(extent) < distance).reshape(
+        is_alone = (np.arange(extent) < distance).reshape(
             [-1 if n == axis else 1 for n in range(blocks[0].handle.data.ndim)]
         )
+        alone = Handle(np.broadcast_to(is_alone, blocks[0].handle.data.shape), element("i1"))
         blocks = tuple(
-            EagerTensor(b.handle.with_data(np.where(alone, b.handle.data, c.handle.data)), b.type)
+            EagerTensor(semantic.builder.create_select(alone, b.handle, c.handle), b.type)
             for b, c in zip(blocks, combined, strict=True)
         )
         distance *= 2

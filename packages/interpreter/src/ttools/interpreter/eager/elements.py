@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -76,6 +76,13 @@ def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
     return element(match[2]), tuple(int(n) for n in match[1].split("x")[:-1])
 
 
+class Shadow(Protocol):
+    """A value that an observer of operations keeps beside the value of a handle."""
+
+    def at(self, index: Any) -> Shadow:
+        """Return the part that belongs to the elements that a NumPy index selects."""
+
+
 class Handle:
     """The value of a `tl.tensor`, which in the compiler is an MLIR value.
 
@@ -84,9 +91,10 @@ class Handle:
         origin: Name of the kernel's argument that a pointer was computed from, if known.
         factors: Operands of the product that computed the value, and the iteration in which it was
             computed. A sum in the same iteration may use them for a fused multiply-add.
+        shadow: What an `OperationObserver` knows about the value; None without an observer.
     """
 
-    __slots__ = ("data", "element", "factors", "origin")
+    __slots__ = ("data", "element", "factors", "origin", "shadow")
 
     def __init__(
         self, data: np.ndarray[Any, Any], element: Element, origin: str | None = None
@@ -95,10 +103,18 @@ class Handle:
         self.element = element
         self.origin = origin
         self.factors: tuple[Handle, Handle, object] | None = None
+        self.shadow: Shadow | None = None
 
     def with_data(self, data: Any) -> Handle:
         """Return the same element type and origin with another value."""
         return Handle(np.asarray(data), self.element, self.origin)
+
+    def at(self, index: Any) -> Handle:
+        """Return the elements that a NumPy index selects, with their part of the shadow."""
+        selected = self.with_data(self.data[index])
+        if self.shadow is not None:
+            selected.shadow = self.shadow.at(index)
+        return selected
 
     # Methods of an MLIR value that the semantic layer calls. Hints and locations have no effect.
 

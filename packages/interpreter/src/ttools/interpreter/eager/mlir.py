@@ -7,7 +7,7 @@ memory, executes the operation, and stores the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -101,6 +101,9 @@ class OpResults:
 
     def get_result(self, index: int) -> Handle:
         return self._handles[index]
+
+    def __iter__(self) -> Iterator[Handle]:
+        return iter(self._handles)
 
 
 def compile_op(

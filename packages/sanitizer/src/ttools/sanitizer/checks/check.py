@@ -91,6 +91,7 @@ class Check:
         name: The name that users pass to `--check`.
         aliases: Names of the same check in other tools.
         is_default: If True, the check runs unless the user chooses others.
+        is_slow: If True, `all` leaves the check out, so that it runs only if its name is given.
         observes: Observations that the check needs besides tests that fail in native code.
         rewrites_first: If True, the passes of this check run before those of all others.
         analysis: The name of this check's analysis phase in messages; by default derived from
@@ -105,6 +106,7 @@ class Check:
     kinds: ClassVar[Kinds]
     aliases: ClassVar[tuple[str, ...]] = ()
     is_default: ClassVar[bool] = True
+    is_slow: ClassVar[bool] = False
     observes: ClassVar[frozenset[Observation]] = frozenset()
     rewrites_first: ClassVar[bool] = False
     analysis: ClassVar[str] = ""

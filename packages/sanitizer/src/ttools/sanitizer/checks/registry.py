@@ -8,6 +8,7 @@ from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import TallyEntry
 from ttools.core.findings.suppressions import Ran
 from ttools.core.reports.report import Rule
+from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
 from ttools.sanitizer.checks.hints import Hints
@@ -22,7 +23,17 @@ from ttools.sanitizer.checks.racecheck import Racecheck
 #: findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
-    for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, GpuRules, Numeric)
+    for check in (
+        Memcheck,
+        Overflow,
+        Hints,
+        Initcheck,
+        Racecheck,
+        Deadlock,
+        GpuRules,
+        Numeric,
+        Accuracy,
+    )
 }
 
 
@@ -61,7 +72,8 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     """Return the checks named by a user; the default ones if `names` is empty.
 
     Args:
-        names: Names, aliases, `all`, `default`, or comma-separated lists of these.
+        names: Names, aliases, `all` (except slow ones), `default`, or comma-separated lists of
+            these.
 
     Raises:
         UsageError: If a name is unknown; the message lists the valid ones.
@@ -76,7 +88,7 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     for name in filter(None, parts):
         lower = name.lower()
         if lower == "all":
-            chosen |= set(CHECKS)
+            chosen |= {check for check in CHECKS if not CHECKS[check].is_slow}
         elif lower == "default":
             chosen |= default_checks()
         elif aliases.get(lower, lower) in CHECKS:

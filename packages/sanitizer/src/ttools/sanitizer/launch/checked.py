@@ -17,6 +17,7 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
+from ttools.sanitizer.accuracy.record import AccuracyRecord
 from ttools.sanitizer.analysis.kernel_facts import KernelFacts
 from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.memory.addresses import Addresses, foreign_memory
@@ -49,6 +50,7 @@ class CheckedLaunch:
         book: The addresses that occurred so far in this run.
         memory: The record of bytes that were never written.
         outputs: The outputs of the run that have unwritten elements.
+        accuracy: Exact values and sources of errors, which the check `accuracy` keeps.
         is_trial: If True, memory is restored afterwards for another configuration.
         checks_views: If True, accesses must stay inside the view passed, not only inside its
             storage.
@@ -88,12 +90,14 @@ class CheckedLaunch:
         book: AddressBook,
         memory: UninitialisedMemory,
         outputs: UnwrittenOutputs,
+        accuracy: AccuracyRecord,
         *,
         is_trial: bool,
         checks_views: bool,
     ) -> None:
         self.launch, self.options, self.kernel = launch, options, kernel
         self.book, self.memory, self.outputs = book, memory, outputs
+        self.accuracy = accuracy
         self.is_trial = is_trial
         self.findings: list[Finding] = []
         self.causes: list[Explained] = []

@@ -1,0 +1,957 @@
+"""Follows a launch operation by operation and gives each float value a shadow.
+
+The launch runs eagerly, so each operation has been computed when `Follower.operation` is called
+with its operands and its result. The rule of the operation computes the shadow of the result from
+those of the operands. A value of an operation without a rule gets a shadow that restarts from the
+value itself, and the operation is listed in `unfollowed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ttools.core.process.phases import tick
+from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.mlir import OpResults
+from ttools.sanitizer.accuracy import functions
+from ttools.sanitizer.accuracy.memory import ShadowMemory
+from ttools.sanitizer.accuracy.shadow import (
+    NOTHING,
+    Bools,
+    Numbers,
+    Shadow,
+    joined_flags,
+    joined_numbers,
+    random_changes,
+    weighted,
+    with_row,
+)
+from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array, Sources, in_random_numbers
+from ttools.sanitizer.accuracy.verdicts import settled_error
+
+Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
+
+_EPS32 = 2.0**-23
+#: A sum is a cancellation if its result is smaller than an operand by this factor …
+_CANCELS = 2.0**-6
+#: … and if the errors of the operands are at least this large, relative to the result.
+_LARGE_ERROR = 2.0**6 * _EPS32
+#: An operand is wrong rather than inaccurate if this share of it is an error.
+_MOST_OF = 0.5
+#: Padded lanes are harmless if they change a reduction by less than this, relative to it.
+_NEUTRAL = 2.0**4 * _EPS32
+#: Largest error of a product of two operands that are rounded to tf32.
+_TF32_ERROR = 2.0**-9
+#: Names of operands in findings.
+_NAMES = ("a", "b", "c")
+
+
+@dataclass
+class Mixed:
+    """Lanes that a mask leaves out and a reduction counts, whose result is stored.
+
+    Attributes:
+        lanes: Number of stored elements.
+        share: The largest share of these lanes in a result.
+        result: The result with the largest share.
+        without: What it would be without these lanes.
+    """
+
+    lanes: int = 0
+    share: float = 0.0
+    result: float = 0.0
+    without: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Follower:
+    """Follows one launch.
+
+    Attributes:
+        memory: Shadows of memory.
+        sources: The table of sources.
+        launch: Number of the launch in the run.
+        mixed: Reductions that count padded lanes, by number of their source.
+        converted: Number of elements whose conversion to an integer an overflow made wrong, by
+            source of the overflow.
+        unfollowed: Operations without a rule, and the sources that describe where they are.
+        operands: Number of the elements of operands of matrix products so far.
+    """
+
+    memory: ShadowMemory
+    sources: Sources
+    launch: int
+    mixed: dict[int, Mixed] = field(default_factory=dict)
+    converted: dict[int, int] = field(default_factory=dict)
+    unfollowed: dict[int, str] = field(default_factory=dict)
+    operands: int = 0
+
+    def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
+        """Compute the shadows of the results of an operation."""
+        tick()
+        rule = RULES.get(name)
+        if rule is not None:
+            # An inner operation may have computed the shadow; only floats have one.
+            is_done = isinstance(result, Handle) and (
+                result.shadow is not None or not is_float(result)
+            )
+            if is_done and name not in _NEEDED:
+                return
+            with np.errstate(all="ignore"):
+                rule(self, name.removeprefix("create_"), arguments, result)
+        elif name not in _SILENT:
+            self.restart(name.removeprefix("create_"), result)
+
+    def restart(self, operation: str, result: Any) -> None:
+        """Note that an operation has no rule; values without a shadow restart by themselves."""
+        for handle in result if isinstance(result, (list, tuple, OpResults)) else [result]:
+            if isinstance(handle, Handle) and handle.shadow is None and is_float(handle):
+                source = self.sources.at(operation, handle.element.text)
+                self.unfollowed.setdefault(source, operation)
+
+    # ---- the shadows of results
+    def finish(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Handle],
+        on_actual: Array,
+        shadow: Shadow,
+    ) -> None:
+        """Add the error that an operation introduces, and follow infinities and NaN.
+
+        Args:
+            operation: Name of the operation.
+            result: Its result, which gets the shadow.
+            operands: Its operands.
+            on_actual: The operation in float64 on the operands that the kernel has.
+            shadow: Shadow of the result, in which everything else is complete.
+        """
+        actual = result.data.astype(np.float64)
+        error = actual - on_actual
+        if error.any():
+            is_number = np.isfinite(error)
+            if not is_number.all():
+                error = np.where(is_number, error, 0.0)
+            if error.any():
+                self._introduce(operation, result, operands, on_actual, error, shadow)
+        is_special = ~np.isfinite(actual)
+        if shadow.origin is not None or is_special.any():
+            self._follow_special(operation, result, operands, on_actual, is_special, shadow)
+        result.shadow = shadow
+
+    def _introduce(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Handle],
+        on_actual: Array,
+        error: Array,
+        shadow: Shadow,
+    ) -> None:
+        number = self.sources.at(operation, result.element.text)
+        shadow.rows = with_row(shadow.rows, number, error)
+        source = self.sources.table[number]
+        relative = np.abs(error) / np.maximum(np.abs(on_actual), 1e-300)
+        lane = int(relative.argmax()) if relative.ndim else 0
+        largest = float(relative.reshape(-1)[lane])
+        if largest > source.relative:
+            source.relative = largest
+            source.values = _values_at(operands, result, lane)
+            source.exact = float(on_actual.reshape(-1)[lane])
+            source.rounded = float(result.data.reshape(-1)[lane])
+
+    def _follow_special(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Handle],
+        on_actual: Array,
+        is_special: Bools,
+        shadow: Shadow,
+    ) -> None:
+        actual = result.data.astype(np.float64)
+        origin = shadow.origin
+        is_new = is_special if origin is None else is_special & (origin == NOTHING)
+        if is_new.any():
+            # Infinities that an operand brings along come from the arguments, and so does NaN.
+            is_nan = np.isnan(actual)
+            for operand in operands:
+                data = _fitting(operand.data.astype(np.float64), actual.shape)
+                if data is not None:
+                    is_new = is_new & np.where(is_nan, ~np.isnan(data), np.isfinite(data))
+        if is_new.any():
+            number = self._new_origin(operation, result, operands, on_actual, is_new, shadow)
+            start = np.full(actual.shape, NOTHING, np.int32) if origin is None else origin
+            origin = np.where(is_new, np.int32(number), start)
+        if origin is not None:
+            # An infinity that does no harm, as in 1 / (1 + exp(100)), is forgotten.
+            allowed = np.maximum(4 * _EPS32 * np.abs(shadow.exact), 2.0**-126)
+            harmless = ~is_special & (np.abs(actual - shadow.exact) <= allowed)
+            origin = np.where(harmless, np.int32(NOTHING), origin)
+            if (origin == NOTHING).all():
+                origin = None
+        shadow.origin = origin
+
+    def _new_origin(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Handle],
+        on_actual: Array,
+        is_new: Bools,
+        shadow: Shadow,
+    ) -> int:
+        """Return the number of the source that is the reason for new infinities or NaN."""
+        lane = int(np.argmax(is_new)) if is_new.ndim else 0
+        is_finite = bool(np.isfinite(on_actual.reshape(-1)[lane]))
+        if not is_finite and bool(np.isfinite(shadow.exact.reshape(-1)[lane])):
+            number = self._of_operands(operands, result, lane)
+            if number is not None:
+                return number
+        number = self.sources.at(operation, result.element.text)
+        source = self.sources.table[number]
+        if not source.special:
+            is_nan = bool(np.isnan(result.data.reshape(-1)[lane]))
+            is_overflow = is_finite or (not is_nan and _grows(operation))
+            source.special = "overflow" if is_overflow else "nan" if is_nan else "inf"
+            source.special_values = _values_at(operands, result, lane)
+        return number
+
+    def _of_operands(self, operands: Sequence[Handle], result: Handle, lane: int) -> int | None:
+        """Return the source of an operand's error if the exact operand gives a finite result.
+
+        An example is 1 / x, where x has become zero by underflow, or the square root of a variance
+        that has become negative by cancellation.
+        """
+        for operand in reversed(operands):
+            own = operand.shadow
+            if not isinstance(own, Shadow) or own.rows is None or len(own.rows) <= FIXED:
+                continue
+            if own.exact.shape != result.data.shape:
+                continue
+            actual, exact = (
+                float(operand.data.reshape(-1)[lane]),
+                float(own.exact.reshape(-1)[lane]),
+            )
+            if not abs(actual - exact) > _MOST_OF * abs(exact):
+                continue
+            number = int(
+                np.abs(own.rows[FIXED:].reshape(len(own.rows) - FIXED, -1)[:, lane]).argmax()
+            )
+            source = self.sources.table[number]
+            cancelled = own.cancelled is not None and own.cancelled.reshape(-1)[lane] != NOTHING
+            source.special = source.special or (
+                "cancellation" if cancelled else "underflow" if actual == 0 else "accuracy_loss"
+            )
+            source.special_values = source.special_values or source.values
+            return number
+        return None
+
+    def note_cancellation(
+        self, operation: str, result: Handle, operands: Sequence[Handle], shadow: Shadow
+    ) -> None:
+        """Mark the lanes in which a sum is much smaller than its operands, which have errors."""
+        if shadow.rows is None or len(shadow.rows) <= INPUTS:
+            return
+        size = np.abs(result.data.astype(np.float64))
+        largest = np.maximum(*(np.abs(handle.data.astype(np.float64)) for handle in operands[:2]))
+        small = size < _CANCELS * largest
+        if not small.any():
+            return
+        error = np.abs(result.data.astype(np.float64) - shadow.exact)
+        small &= error > _LARGE_ERROR * size
+        if small.any():
+            number = self.sources.at(operation, result.element.text)
+            old = shadow.cancelled if shadow.cancelled is not None else np.int32(NOTHING)
+            shadow.cancelled = np.where(small, np.int32(number), old)
+
+
+def is_float(handle: Handle) -> bool:
+    """Return whether a value consists of floating-point numbers."""
+    return handle.element.text[0] in "fb" and handle.element.pointee is None
+
+
+def shadow_of(handle: Handle) -> Shadow:
+    """Return the shadow of an operand; a value without one is exact."""
+    own = handle.shadow
+    return own if isinstance(own, Shadow) else Shadow(handle.data.astype(np.float64))
+
+
+def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
+    """Return a shadow with the marks of all operands."""
+    shape = np.shape(exact)
+    return Shadow(
+        exact,
+        rows,
+        joined_numbers([s.origin for s in shadows], shape),
+        joined_flags([s.padded for s in shadows], shape),
+        joined_numbers([s.mixed for s in shadows], shape),
+        joined_numbers([s.cancelled for s in shadows], shape),
+    )
+
+
+def _grows(operation: str) -> bool:
+    """Return whether an infinite result of finite operands is an overflow in float64, too."""
+    return operation not in ("fdiv", "precise_divf", "approx_divf", "rsqrt", "log", "log2", "div")
+
+
+def _fitting(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """Return an operand as an array of the result's shape, or None if lanes do not correspond."""
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        return None
+
+
+def _values_at(
+    operands: Sequence[Handle], result: Handle, lane: int
+) -> tuple[tuple[str, float], ...]:
+    """Return the values of elementwise operands in a lane, counted row by row."""
+    names = _NAMES if len(operands) > 1 else ("value",)
+    values: list[tuple[str, float]] = []
+    for name, operand in zip(names, operands, strict=False):
+        data = operand.data
+        if data.size == 1:
+            values.append((name, float(data.reshape(-1)[0])))
+        elif data.shape == result.data.shape:
+            values.append((name, float(data.reshape(-1)[lane])))
+    return tuple(values)
+
+
+# ---- rules of operations that work lane by lane
+
+
+def _smooth(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    operands = [a for a in arguments if isinstance(a, Handle)]
+    if operation in functions.UNARY:
+        function, derivative = functions.UNARY[operation]
+        _compute(f, operation, operands, result, function, functions.one_partial(derivative))
+    else:
+        _compute(f, operation, operands, result, *functions.SEVERAL[operation])
+
+
+def _compute(
+    f: Follower,
+    operation: str,
+    operands: Sequence[Handle],
+    result: Handle,
+    function: Callable[..., Any],
+    partials: Callable[..., Sequence[Any]],
+) -> None:
+    if in_random_numbers():
+        return  # random numbers are what they are
+    actual = [handle.data.astype(np.float64) for handle in operands]
+    on_actual = np.asarray(function(*actual))
+    if all(handle.shadow is None for handle in operands):
+        f.finish(operation, result, operands, on_actual, Shadow(on_actual))
+        return
+    shadows = [shadow_of(handle) for handle in operands]
+    exact = np.asarray(function(*(shadow.exact for shadow in shadows)))
+    rows = None
+    if any(shadow.rows is not None for shadow in shadows):
+        terms = zip((s.rows for s in shadows), partials(*actual), strict=True)
+        rows = weighted(list(terms), on_actual.shape)
+    shadow = joined(shadows, exact, rows)
+    f.finish(operation, result, operands, on_actual, shadow)
+    if operation in ("fadd", "fsub", "fma"):
+        compared = operands if operation != "fma" else [operands[2], operands[2]]
+        f.note_cancellation(operation, result, compared, shadow)
+
+
+def _library(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    name = functions.library_name(str(arguments[2]))
+    operands = [a for a in arguments[3] if isinstance(a, Handle)]
+    if functions.is_rounding(name):
+        _forget(f, name, operands, result)
+        return
+    function = functions.library_function(name)
+    if function is None:
+        f.restart(str(arguments[2]), result)
+    else:
+        _compute(f, name, operands, result, *function)
+
+
+def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    """Restart from the result of an operation that rounds on purpose; padded lanes remain."""
+    operand = shadow_of(arguments[0])
+    shadow = joined([operand], result.data.astype(np.float64), None)
+    shadow.cancelled = None
+    result.shadow = shadow
+
+
+def _remainder(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b = arguments[:2]
+    first, second = shadow_of(a), shadow_of(b)
+    x, y = a.data.astype(np.float64), b.data.astype(np.float64)
+    quotient = np.trunc(x / y)  # that of the kernel
+    exact = first.exact - quotient * second.exact
+    rows = weighted([(first.rows, 1.0), (second.rows, -quotient)], result.data.shape)
+    f.finish(operation, result, (a, b), np.fmod(x, y), joined([first, second], exact, rows))
+
+
+def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    operand = arguments[0]
+    if in_random_numbers():
+        return
+    shadow, actual = shadow_of(operand), operand.data.astype(np.float64)
+    if result.element.size == 1:
+        # Eight bits are a quantisation, which is meant to lose digits.
+        rounded = result.data.astype(np.float64)
+        copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
+        f.finish(operation, result, (operand,), copy.exact, copy)
+        return
+    rows = None if shadow.rows is None else shadow.rows.copy()
+    f.finish(operation, result, (operand,), actual, joined([shadow], shadow.exact, rows))
+
+
+def _from_integer(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    operand = arguments[0]
+    if in_random_numbers():
+        return
+    data = operand.data
+    if operation == "ui_to_fp" and data.dtype != np.bool_:
+        data = data.view(np.dtype(f"u{data.dtype.itemsize}"))
+    exact = data.astype(np.float64)
+    f.finish(operation, result, (operand,), exact, Shadow(exact))
+
+
+def _to_integer(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    operand = arguments[0]
+    shadow = shadow_of(operand)
+    if shadow.origin is None:
+        return
+    actual = operand.data.astype(np.float64)
+    wrong = np.isnan(actual) | np.isfinite(shadow.exact)
+    wrong &= ~(np.abs(np.trunc(actual) - np.trunc(shadow.exact)) < 2)
+    wrong &= shadow.origin != NOTHING
+    for number in np.unique(shadow.origin[wrong]).tolist():
+        count = int((shadow.origin[wrong] == number).sum())
+        f.converted[number] = f.converted.get(number, 0) + count
+
+
+def chosen(condition: Any, first: Shadow, second: Shadow, shape: tuple[int, ...]) -> Shadow:
+    """Return the shadow of a value that is chosen lane by lane."""
+    condition = np.broadcast_to(condition, shape)
+
+    def pick(a: Any, b: Any, missing: Any) -> Any:
+        if a is None and b is None:
+            return None
+        return np.where(condition, missing if a is None else a, missing if b is None else b)
+
+    rows = None
+    if first.rows is not None or second.rows is not None:
+        masks = (condition.astype(np.float64), (~condition).astype(np.float64))
+        rows = weighted([(first.rows, masks[0]), (second.rows, masks[1])], shape)
+    none = np.int32(NOTHING)
+    return Shadow(
+        np.where(condition, first.exact, second.exact),
+        rows,
+        pick(first.origin, second.origin, none),
+        pick(first.padded, second.padded, False),
+        pick(first.mixed, second.mixed, none),
+        pick(first.cancelled, second.cancelled, none),
+    )
+
+
+def _select(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    condition, a, b = arguments
+    result.shadow = chosen(condition.data, shadow_of(a), shadow_of(b), result.data.shape)
+
+
+def _extremum(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b = arguments[:2]
+    x, y = a.data.astype(np.float64), b.data.astype(np.float64)
+    takes_first = (x >= y) if operation.startswith("max") else (x <= y)
+    takes_first |= np.isnan(y) if "num" in operation else np.isnan(x)
+    result.shadow = chosen(takes_first, shadow_of(a), shadow_of(b), result.data.shape)
+
+
+def _clamp(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    value, low, high = (shadow_of(a) for a in arguments[:3])
+    x, lower, upper = (a.data.astype(np.float64) for a in arguments[:3])
+    shape = result.data.shape
+    result.shadow = chosen(x < lower, low, chosen(x > upper, high, value, shape), shape)
+
+
+# ---- rules of operations that move elements
+
+
+def _moving(
+    move: Callable[..., Callable[[Any], Any]], on_rows: Callable[..., Callable[[Any], Any]]
+) -> Rule:
+    def rule(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+        handle = next(a for a in arguments if isinstance(a, Handle))
+        if isinstance(handle.shadow, Shadow):
+            moved = handle.shadow.moved(move(result, *arguments), on_rows(result, *arguments))
+            result.shadow = moved
+
+    return rule
+
+
+def _splat_rows(result: Handle, *_: Any) -> Callable[[Any], Any]:
+    def move(rows: Any) -> Any:
+        shape = result.data.shape
+        wide = rows.reshape(len(rows), *([1] * (len(shape) - rows.ndim + 1)), *rows.shape[1:])
+        return np.broadcast_to(wide, (len(rows), *shape))
+
+    return move
+
+
+_broadcast = _moving(lambda r, *_: lambda x: np.broadcast_to(x, r.data.shape), _splat_rows)
+_reshape = _moving(
+    lambda r, *_: lambda x: x.reshape(r.data.shape),
+    lambda r, *_: lambda x: x.reshape(len(x), *r.data.shape),
+)
+_transpose = _moving(
+    lambda r, value, order: lambda x: np.transpose(x, order),
+    lambda r, value, order: lambda x: np.transpose(x, (0, *(n + 1 for n in order))),
+)
+
+
+def _stack(first: Shadow, second: Shadow, join: Callable[[Any, Any], Any]) -> Shadow:
+    """Return the shadow of a value made of two values; `join` works on the last axes."""
+
+    def both(a: Any, b: Any, shapes: tuple[Any, Any], missing: Any) -> Any:
+        if a is None and b is None:
+            return None
+        a = np.full(shapes[0], missing) if a is None else a
+        b = np.full(shapes[1], missing) if b is None else b
+        return join(a, b)
+
+    shapes = first.exact.shape, second.exact.shape
+    rows = None
+    if first.rows is not None or second.rows is not None:
+        count = max(len(s.rows) for s in (first, second) if s.rows is not None)
+        wide = [np.zeros((count, *shape)) for shape in shapes]
+        for array, shadow in zip(wide, (first, second), strict=True):
+            if shadow.rows is not None:
+                array[: len(shadow.rows)] = shadow.rows
+        rows = np.stack([join(a, b) for a, b in zip(*wide, strict=True)])
+    none = np.int32(NOTHING)
+    return Shadow(
+        join(first.exact, second.exact),
+        rows,
+        both(first.origin, second.origin, shapes, none),
+        both(first.padded, second.padded, shapes, False),
+        both(first.mixed, second.mixed, shapes, none),
+        both(first.cancelled, second.cancelled, shapes, none),
+    )
+
+
+def _concatenate(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b = (shadow_of(x) for x in arguments[:2])
+    result.shadow = _stack(a, b, lambda x, y: np.concatenate((x, y)))
+
+
+def _join(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b = (shadow_of(x) for x in arguments[:2])
+    result.shadow = _stack(a, b, lambda x, y: np.stack((x, y), axis=-1))
+
+
+def _split(f: Follower, operation: str, arguments: Sequence[Any], result: Sequence[Handle]) -> None:
+    own = arguments[0].shadow
+    if isinstance(own, Shadow):
+        for n, handle in enumerate(result):
+            handle.shadow = own.at((..., n))
+
+
+def _gather(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    value, index, axis = arguments[:3]
+    if not isinstance(value.shadow, Shadow):
+        return
+    inside = np.clip(index.data.astype(np.int64), 0, value.data.shape[axis] - 1)
+    result.shadow = value.shadow.moved(
+        lambda x: np.take_along_axis(x, inside, axis),
+        lambda rows: np.take_along_axis(
+            rows, np.broadcast_to(inside, (len(rows), *inside.shape)), axis + 1
+        ),
+    )
+
+
+# ---- reductions and products of matrices
+
+
+def _reduce(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -> None:
+    handles, axis, function = arguments[:3]
+    name = getattr(function, "__name__", "")
+    results = list(results)
+    value, result = handles[0], results[0]
+    if not is_float(value):
+        return
+    if name == "_sum_combine":
+        _sum(f, operation, value, axis, result)
+    elif name in ("_elementwise_max", "_elementwise_min") or name.startswith("_arg"):
+        _pick(f, operation, value, axis, result, is_max="max" in name)
+    else:
+        f.restart(f"{operation} with `{name}`", results)
+
+
+def _sum(f: Follower, operation: str, value: Handle, axis: int, result: Handle) -> None:
+    own, actual = shadow_of(value), value.data.astype(np.float64)
+    on_actual = np.asarray(actual.sum(axis))
+    shadow = _along(own, axis, np.asarray(own.exact.sum(axis)), lambda rows: rows.sum(axis + 1))
+    if own.padded is not None:
+        finite = np.where(np.isfinite(actual), actual, 0.0)
+        padding = (finite * own.padded).sum(axis)
+        shadow.mixed = _mixed(
+            f, operation, result, own.padded.all(axis), padding, on_actual, shadow.mixed
+        )
+    f.finish(operation, result, (value,), on_actual, shadow)
+
+
+def _mixed(
+    f: Follower,
+    operation: str,
+    result: Handle,
+    is_padding: Any,
+    padding: Any,
+    total: Any,
+    mixed: Numbers | None,
+) -> Numbers | None:
+    """Return the marks of a reduction's results that count padded lanes with others."""
+    counts = np.asarray(~is_padding & (np.abs(padding) > _NEUTRAL * np.abs(total)))
+    if not counts.any():
+        return mixed
+    number = f.sources.at(operation, result.element.text)
+    entry = f.mixed.setdefault(number, Mixed())
+    share = np.where(counts, np.abs(padding) / np.maximum(np.abs(total), 1e-300), 0.0)
+    lane = int(share.argmax()) if share.ndim else 0
+    if float(share.reshape(-1)[lane]) > entry.share:
+        entry.share = float(share.reshape(-1)[lane])
+        entry.result = float(np.asarray(total).reshape(-1)[lane])
+        entry.without = entry.result - float(np.asarray(padding).reshape(-1)[lane])
+    old = np.int32(NOTHING) if mixed is None else mixed
+    return np.where(counts, np.int32(number), old)
+
+
+def _along(own: Shadow, axis: int, exact: Array, on_rows: Callable[[Any], Any]) -> Shadow:
+    """Return the shadow of a reduction, with the marks of all elements along an axis."""
+    return Shadow(
+        exact,
+        None if own.rows is None else np.array(on_rows(own.rows)),
+        None if own.origin is None else np.asarray(own.origin.max(axis)),
+        None if own.padded is None else np.asarray(own.padded.all(axis)),
+        None if own.mixed is None else np.asarray(own.mixed.max(axis)),
+        None if own.cancelled is None else np.asarray(own.cancelled.max(axis)),
+    )
+
+
+def _pick(
+    f: Follower, operation: str, value: Handle, axis: int, result: Handle, *, is_max: bool
+) -> None:
+    """Give a maximum or minimum the shadow of the element that the kernel chose."""
+    actual = value.data.astype(np.float64)
+    filled = np.where(np.isnan(actual), -np.inf if is_max else np.inf, actual)
+    index = np.expand_dims(filled.argmax(axis) if is_max else filled.argmin(axis), axis)
+    own = shadow_of(value)
+    shadow = own.moved(
+        lambda x: np.take_along_axis(x, index, axis).squeeze(axis),
+        lambda rows: np.take_along_axis(
+            rows, np.broadcast_to(index, (len(rows), *index.shape)), axis + 1
+        ).squeeze(axis + 1),
+    )
+    if own.padded is not None:
+        others = np.where(own.padded, -np.inf if is_max else np.inf, filled)
+        best = others.max(axis) if is_max else others.min(axis)
+        padding = np.where(np.isfinite(best), result.data.astype(np.float64) - best, 0.0)
+        total = np.maximum(np.abs(result.data.astype(np.float64)), np.abs(best))
+        is_padding = own.padded.all(axis)
+        shadow.padded = np.asarray(is_padding)
+        shadow.mixed = _mixed(f, operation, result, is_padding, padding, total, shadow.mixed)
+    result.shadow = shadow
+
+
+def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -> None:
+    handles, axis, function, reverse = arguments[:4]
+    name = getattr(function, "__name__", "")
+    results = list(results)
+    value, result = handles[0], results[0]
+    if not is_float(value):
+        return
+    if name not in ("_sum_combine", "_prod_combine"):
+        f.restart(f"{operation} with `{name}`", results)
+        return
+    own, actual = shadow_of(value), value.data.astype(np.float64)
+    if reverse:
+        actual = np.flip(actual, axis)
+        own = own.moved(lambda x: np.flip(x, axis), lambda rows: np.flip(rows, axis + 1))
+    accumulate = np.cumsum if name == "_sum_combine" else np.cumprod
+    on_actual, exact = accumulate(actual, axis), accumulate(own.exact, axis)
+    rows = own.rows
+    if rows is not None and name == "_sum_combine":
+        rows = np.cumsum(rows, axis + 1)
+    elif rows is not None:
+        # d(x1 ... xn) / d xi = x1 ... xn / xi, where no factor is zero.
+        shares = np.cumsum(np.where(actual != 0, rows / actual, 0.0), axis + 1)
+        rows = weighted([(shares, on_actual)], actual.shape)
+    marks = [own.origin, own.mixed, own.cancelled]
+    origin, mixed, cancelled = (
+        None if mark is None else np.maximum.accumulate(mark, axis) for mark in marks
+    )
+    shadow = Shadow(exact, rows, origin, own.padded, mixed, cancelled)
+    if reverse:
+        shadow = shadow.moved(lambda x: np.flip(x, axis), lambda rows: np.flip(rows, axis + 1))
+        on_actual = np.flip(on_actual, axis)
+    f.finish(operation, result, (value,), on_actual, shadow)
+
+
+def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b, c = arguments[:3]
+    first, second, third = (shadow_of(handle) for handle in (a, b, c))
+    x, y, z = (handle.data.astype(np.float64) for handle in (a, b, c))
+    shape = result.data.shape
+    exact, on_actual = first.exact @ second.exact + third.exact, x @ y + z
+    if _rounds_operands(a, b, arguments):
+        # The rounding of the operands to tf32 is requested, so the exact value includes it.
+        intended = result.data.astype(np.float64) - on_actual
+        is_small = np.abs(intended) <= _TF32_ERROR * (np.abs(x) @ np.abs(y))
+        intended = np.where(is_small, intended, 0.0)
+        exact, on_actual = exact + intended, on_actual + intended
+    rows = weighted(
+        [
+            (None if first.rows is None else first.rows @ y, 1.0),
+            (None if second.rows is None else x @ second.rows, 1.0),
+            (third.rows, 1.0),
+        ],
+        shape,
+    )
+    if a.element.size <= 2 or b.element.size <= 2:
+        # Operands of 16 bits count as inputs of 16 bits: hardware leaves no other choice.
+        rows = _with_narrow_operands(f, rows, x, y, shape)
+    marks = [
+        _of_product(getattr(first, name), getattr(second, name), getattr(third, name), shape)
+        for name in ("origin", "mixed", "cancelled")
+    ]
+    shadow = Shadow(exact, rows, marks[0], None, marks[1], marks[2])
+    _note_padding(f, operation, result, (first, second, third), (x, y, z), shadow)
+    f.finish(operation, result, (a, b, c), on_actual, shadow)
+
+
+def _rounds_operands(a: Handle, b: Handle, arguments: Sequence[Any]) -> bool:
+    """Return whether a product rounds its operands of float32, as `input_precision` says."""
+    precision = str(arguments[3]) if len(arguments) > 3 else ""
+    return "IEEE" not in precision.upper() and {a.element.text, b.element.text} == {"f32"}
+
+
+def _with_narrow_operands(
+    f: Follower, rows: Array | None, x: Array, y: Array, shape: tuple[int, ...]
+) -> Array:
+    f.operands += x.size
+    elements = f.operands - 1 - np.arange(x.size).reshape(x.shape)  # different ones in each product
+    changes = random_changes(x, elements, narrow=True)
+    product = np.zeros((len(changes), *shape))
+    product[INPUTS:] = changes[INPUTS:] @ y
+    total = weighted([(rows, 1.0), (product, 1.0)], shape)
+    assert total is not None
+    return total
+
+
+def _of_product(a: Any, b: Any, c: Any, shape: tuple[int, ...]) -> Numbers | None:
+    parts = [
+        None if a is None else a.max(-1)[..., :, None],
+        None if b is None else b.max(-2)[..., None, :],
+        c,
+    ]
+    return joined_numbers(parts, shape)
+
+
+def _note_padding(
+    f: Follower,
+    operation: str,
+    result: Handle,
+    shadows: tuple[Shadow, Shadow, Shadow],
+    data: tuple[Array, Array, Array],
+    shadow: Shadow,
+) -> None:
+    """Mark the results of a product whose sum counts padded lanes together with others."""
+    first, second, third = shadows
+    if first.padded is None and second.padded is None and third.padded is None:
+        return
+    x, y, z = (np.where(np.isfinite(array), array, 0.0) for array in data)
+    left = np.zeros(x.shape, bool) if first.padded is None else first.padded
+    right = np.zeros(y.shape, bool) if second.padded is None else second.padded
+    own = x @ y
+    others = np.where(left, 0.0, x) @ np.where(right, 0.0, y)
+    rows, columns = np.asarray(left.all(-1)), np.asarray(right.all(-2))
+    is_padding = rows[..., :, None] | columns[..., None, :]
+    padding = own - others
+    padding = np.where(np.abs(padding) > _NEUTRAL * (np.abs(x) @ np.abs(y)), padding, 0.0)
+    shadow.mixed = _mixed(f, operation, result, is_padding, padding, own + z, shadow.mixed)
+    shadow.padded = joined_flags([is_padding, third.padded], result.data.shape)
+
+
+# ---- rules of accesses to memory
+
+
+def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    pointer, mask, other = arguments[0], None, None
+    if operation == "masked_load":
+        mask, other = arguments[1], arguments[2]
+    actual = result.data.astype(np.float64)
+    addresses, element = pointer.data, result.element
+    is_narrow = element.size <= 2
+    active = (
+        np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
+    )
+    rows = random_changes(actual, addresses, narrow=is_narrow) * active
+    shadow = Shadow(actual, rows)
+    if active.any():
+        kept = f.memory.find(addresses[active], element.dtype)
+        found = None if kept is None else kept.load(np.where(active, addresses, kept.start))
+        if kept is not None and found is not None:
+            has_shadow, stored = found
+            has_shadow = np.asarray(has_shadow & active)
+            if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it
+                allowed = settled_error(element.dtype)
+                has_shadow[has_shadow] &= ~kept.settled(addresses[has_shadow], f.launch, allowed)
+                changes = rows.copy()
+                changes[:INPUTS] = 0.0
+                stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)
+            shadow = chosen(has_shadow, stored, shadow, actual.shape)
+    if not active.all():
+        own = other.shadow if isinstance(other, Handle) else None
+        if isinstance(own, Shadow) and own.rows is not None:
+            shadow = chosen(active, shadow, own, actual.shape)
+        else:
+            shadow.padded = ~active
+    result.shadow = shadow
+
+
+def _store(f: Follower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    pointer, value = arguments[:2]
+    if not is_float(value):
+        return
+    mask = arguments[2].data if operation == "masked_store" else None
+    _record(f, operation, pointer, value, mask)
+
+
+def _record(f: Follower, operation: str, pointer: Handle, value: Handle, mask: Any) -> None:
+    """Store the shadow of a value in memory."""
+    shape = pointer.data.shape
+    active = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
+    if not active.any():
+        return
+    addresses = pointer.data[active]
+    shadow = shadow_of(value)
+    if shadow.exact.shape != shape:
+        shadow = Shadow(np.broadcast_to(shadow.exact, shape))
+    if shadow.mixed is not None:
+        stored = active if shadow.padded is None else active & ~shadow.padded
+        for number in np.unique(shadow.mixed[stored]).tolist():
+            if number != NOTHING:
+                f.mixed[number].lanes += int((shadow.mixed[stored] == number).sum())
+    kept = f.memory.find(addresses, value.element.dtype)
+    if kept is not None:
+        source = f.sources.at(operation, value.element.text)
+        kept.store_lanes(addresses, shadow.at(active), f.launch, source)
+
+
+def _atomic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    kind, pointer, value, mask = arguments[:4]
+    if not is_float(value):
+        return
+    shape = pointer.data.shape
+    active = np.ones(shape, bool) if mask is None else np.broadcast_to(mask.data, shape)
+    if not active.any():
+        return
+    addresses = pointer.data[active]
+    kept = f.memory.find(addresses, value.element.dtype)
+    if kept is None:
+        return
+    places, first = np.unique(addresses, return_index=True)
+    old_values = result.data[active][first]
+    before = old_values.astype(np.float64)
+    after = _read(f, places, value)
+    source = f.sources.at(operation, value.element.text)
+    if "FADD" not in str(kind).upper() and not str(kind).upper().endswith(".ADD"):
+        kept.store_lanes(places, Shadow(after.data.astype(np.float64)), f.launch, source)
+        return
+    added = shadow_of(value).at(active)
+    where = np.searchsorted(places, addresses)
+    total, exact = np.zeros(len(places)), np.zeros(len(places))
+    np.add.at(total, where, value.data[active].astype(np.float64))
+    np.add.at(exact, where, added.exact)
+    old = Shadow(before)
+    found = kept.load(places, old_values)
+    if found is not None:
+        old = chosen(found[0], found[1], old, before.shape)
+    rows = old.rows
+    if added.rows is not None:
+        sums = np.zeros((len(added.rows), len(places)))
+        np.add.at(sums.T, where, added.rows.T)
+        rows = weighted([(rows, 1.0), (sums, 1.0)], (len(places),))
+    origin = old.origin
+    if added.origin is not None:
+        new = np.full(len(places), NOTHING, np.int32)
+        np.maximum.at(new, where, added.origin)
+        origin = joined_numbers([origin, new], (len(places),))
+    shadow = Shadow(old.exact + exact, rows, origin, None, None, old.cancelled)
+    f.finish(operation, after, (Handle(old_values, after.element),), before + total, shadow)
+    kept.store_lanes(places, shadow, f.launch, source)
+
+
+def _read(f: Follower, places: Any, like: Handle) -> Handle:
+    """Return the elements of memory at some addresses, in the type of a value."""
+    from ttools.interpreter.runtime.snapshot import memory
+
+    start = int(places.min())
+    words = memory(start, int(places.max()) + like.element.size).view(np.uint8)
+    index = (places - start)[:, None] + np.arange(like.element.size)
+    return Handle(words[index].view(like.element.dtype).reshape(-1), like.element)
+
+
+_SMOOTH = ("fadd", "fsub", "fmul", "fdiv", "precise_divf", "approx_divf", "fma", *functions.UNARY)
+
+#: The rule of each operation, by builder method.
+RULES: dict[str, Rule] = {
+    **{f"create_{name}": _smooth for name in _SMOOTH},
+    "create_extern_elementwise": _library,
+    "create_floor": _forget,
+    "create_ceil": _forget,
+    "create_frem": _remainder,
+    "create_fp_trunc": _cast,
+    "create_fp_ext": _cast,
+    "create_fp_to_fp": _cast,
+    "create_si_to_fp": _from_integer,
+    "create_ui_to_fp": _from_integer,
+    "create_fp_to_si": _to_integer,
+    "create_fp_to_ui": _to_integer,
+    "create_select": _select,
+    **{f"create_{name}": _extremum for name in ("maximumf", "maxnumf", "minimumf", "minnumf")},
+    "create_clampf": _clamp,
+    "create_splat": _broadcast,
+    "create_broadcast": _broadcast,
+    "create_expand_dims": _reshape,
+    "create_reshape": _reshape,
+    "create_unsplat": _reshape,
+    "create_trans": _transpose,
+    "create_cat": _concatenate,
+    "create_join": _join,
+    "create_split": _split,
+    "create_gather": _gather,
+    "create_reduce": _reduce,
+    "create_scan": _scan,
+    "create_dot": _dot,
+    "create_load": _load,
+    "create_masked_load": _load,
+    "create_store": _store,
+    "create_masked_store": _store,
+    "create_atomic_rmw": _atomic,
+}
+#: Rules that are applied although the result is not a float.
+_NEEDED = frozenset(("create_fp_to_si", "create_fp_to_ui", "create_atomic_rmw"))
+#: Operations that need no rule: their results are constants, or an inner operation computed them.
+_SILENT = frozenset(
+    (
+        "create_atomic_poll",
+        "create_poison",
+        "create_descriptor_load",
+        "create_descriptor_gather",
+        "create_tensor_pointer_load",
+    )
+)

@@ -1,0 +1,131 @@
+"""Functions of one to three numbers in float64, with their partial derivatives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+#: A function, and one that returns its partial derivatives.
+Smooth = tuple[Function, Callable[..., Sequence[Any]]]
+
+_SYMBOL = re.compile(r"__nv_(?:fast_)?(\w+?)(?:_r[nzud])?")
+_TWO_OVER_ROOT_PI = 2 / np.sqrt(np.pi)
+_LN2, _LN10 = np.log(2.0), np.log(10.0)
+
+
+def _torch(name: str) -> Function:
+    """Return a special function of torch as a function of arrays."""
+
+    def compute(x: Any) -> Any:
+        import torch
+
+        array = np.array(x, np.float64)
+        return getattr(torch.special, name)(torch.from_numpy(array)).numpy()
+
+    return compute
+
+
+_erf, _erfc = _torch("erf"), _torch("erfc")
+_lgamma, _digamma = _torch("gammaln"), _torch("digamma")
+
+
+def _rsqrt(x: Any) -> Any:
+    return 1.0 / np.sqrt(x)
+
+
+#: Derivatives at places where the function is not differentiable are those of one side.
+UNARY: dict[str, tuple[Function, Function]] = {
+    "exp": (np.exp, np.exp),
+    "exp2": (np.exp2, lambda x: np.exp2(x) * _LN2),
+    "log": (np.log, lambda x: 1 / x),
+    "log2": (np.log2, lambda x: 1 / (x * _LN2)),
+    "sin": (np.sin, np.cos),
+    "cos": (np.cos, lambda x: -np.sin(x)),
+    "sqrt": (np.sqrt, lambda x: 0.5 / np.sqrt(x)),
+    "precise_sqrt": (np.sqrt, lambda x: 0.5 / np.sqrt(x)),
+    "rsqrt": (_rsqrt, lambda x: -0.5 / (x * np.sqrt(x))),
+    "erf": (_erf, lambda x: _TWO_OVER_ROOT_PI * np.exp(-x * x)),
+    "fabs": (np.abs, np.sign),
+    "fneg": (np.negative, lambda x: np.full_like(x, -1.0)),
+}
+
+
+def one_partial(derivative: Function) -> Callable[..., Sequence[Any]]:
+    """Return the function that gives the derivative as the only partial derivative."""
+    return lambda x: (derivative(x),)
+
+
+def _hypot_partials(x: Any, y: Any) -> Sequence[Any]:
+    length = np.hypot(x, y)
+    return x / length, y / length
+
+
+def _power_partials(x: Any, y: Any) -> Sequence[Any]:
+    return y * np.power(x, y - 1), np.power(x, y) * np.log(x)
+
+
+SEVERAL: dict[str, Smooth] = {
+    "fadd": (np.add, lambda x, y: (1.0, 1.0)),
+    "fsub": (np.subtract, lambda x, y: (1.0, -1.0)),
+    "fmul": (np.multiply, lambda x, y: (y, x)),
+    "fdiv": (np.divide, lambda x, y: (1 / y, -x / (y * y))),
+    "fma": (lambda x, y, z: x * y + z, lambda x, y, z: (y, x, 1.0)),
+}
+SEVERAL["precise_divf"] = SEVERAL["approx_divf"] = SEVERAL["fdiv"]
+
+#: Functions of libdevice that are not operations of Triton, by name without precision.
+_LIBRARY: dict[str, Smooth] = {
+    "expm1": (np.expm1, lambda x: (np.exp(x),)),
+    "exp10": (lambda x: np.power(10.0, x), lambda x: (np.power(10.0, x) * _LN10,)),
+    "log1p": (np.log1p, lambda x: (1 / (1 + x),)),
+    "log10": (np.log10, lambda x: (1 / (x * _LN10),)),
+    "tan": (np.tan, lambda x: (1 + np.tan(x) ** 2,)),
+    "sinh": (np.sinh, lambda x: (np.cosh(x),)),
+    "cosh": (np.cosh, lambda x: (np.sinh(x),)),
+    "tanh": (np.tanh, lambda x: (1 / np.cosh(x) ** 2,)),
+    "asin": (np.arcsin, lambda x: (1 / np.sqrt(1 - x * x),)),
+    "acos": (np.arccos, lambda x: (-1 / np.sqrt(1 - x * x),)),
+    "atan": (np.arctan, lambda x: (1 / (1 + x * x),)),
+    "asinh": (np.arcsinh, lambda x: (1 / np.sqrt(x * x + 1),)),
+    "acosh": (np.arccosh, lambda x: (1 / np.sqrt(x * x - 1),)),
+    "atanh": (np.arctanh, lambda x: (1 / (1 - x * x),)),
+    "cbrt": (np.cbrt, lambda x: (np.cbrt(x) / (3 * x),)),
+    "erfc": (_erfc, lambda x: (-_TWO_OVER_ROOT_PI * np.exp(-x * x),)),
+    "lgamma": (_lgamma, lambda x: (_digamma(x),)),
+    "sinpi": (lambda x: np.sin(np.pi * x), lambda x: (np.pi * np.cos(np.pi * x),)),
+    "cospi": (lambda x: np.cos(np.pi * x), lambda x: (-np.pi * np.sin(np.pi * x),)),
+    "atan2": (
+        np.arctan2,
+        lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
+    ),
+    "hypot": (np.hypot, _hypot_partials),
+    "pow": (np.power, _power_partials),
+    "fma": SEVERAL["fma"],
+    **{name: SEVERAL[f"f{name}"] for name in ("add", "sub", "mul", "div")},
+    **{name: (function, one_partial(derivative)) for name, (function, derivative) in UNARY.items()},
+}
+
+#: Functions whose results are integers, and which are exact.
+_ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
+
+
+def library_name(symbol: str) -> str:
+    """Return the name of a function of libdevice without its precision, as `expm1`."""
+    match = _SYMBOL.fullmatch(symbol)
+    name = match[1] if match else symbol
+    known = (*_LIBRARY, *_ROUNDING)
+    return name if name in known or name.removesuffix("f") not in known else name[:-1]
+
+
+def library_function(name: str) -> Smooth | None:
+    """Return a function of libdevice; None if it is not known."""
+    return _LIBRARY.get(name)
+
+
+def is_rounding(name: str) -> bool:
+    """Return whether a function rounds to integers, which is no error."""
+    return name in _ROUNDING

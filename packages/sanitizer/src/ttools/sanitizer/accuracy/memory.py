@@ -1,0 +1,192 @@
+"""Shadows of elements in memory, kept from a store to later loads, also by other launches.
+
+An element keeps its shadow while its bytes are those that the kernel stored. If torch or a kernel
+that was not followed has changed them, the shadow restarts from the value in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer.accuracy.shadow import NOTHING, Numbers, Shadow
+from ttools.sanitizer.accuracy.sources import Array
+
+Addresses = NDArray[np.int64]
+#: Maximum total size of the rows of a storage, in bytes.
+_LARGEST = 1 << 28
+#: Minimum number of elements for which space is reserved.
+_FEW = 256
+
+
+class StorageShadow:
+    """The shadows of the elements of a storage that a kernel has stored.
+
+    Args:
+        start: Address of the storage.
+        end: Address after its last byte.
+        dtype: NumPy type of the elements.
+
+    Attributes:
+        elements: For each shadow that is kept, the index of its element.
+        exact: The exact values.
+        rows: The rows, as in `Shadow`.
+        launch: Number of the launch that last stored each element.
+        store: Number of the source of that store.
+        is_full: True if some shadows were dropped because the storage has too many elements.
+    """
+
+    def __init__(self, start: int, end: int, dtype: np.dtype[Any]) -> None:
+        self.start, self.end, self.dtype = start, end, dtype
+        self._word = np.dtype(f"u{dtype.itemsize}")
+        self._slot = np.full((end - start) // dtype.itemsize, -1, np.int32)
+        self.count = 0
+        self.is_full = False
+        self.elements = np.zeros(0, np.int64)
+        self._bits = np.zeros(0, self._word)
+        self.exact: Array = np.zeros(0)
+        self.rows: Array = np.zeros((0, 0))
+        self.origin: Numbers = np.zeros(0, np.int32)
+        self.cancelled: Numbers = np.zeros(0, np.int32)
+        self.launch: Numbers = np.zeros(0, np.int32)
+        self.store: Numbers = np.zeros(0, np.int32)
+
+    def load(
+        self, addresses: Addresses, values: Any = None
+    ) -> tuple[NDArray[np.bool_], Shadow] | None:
+        """Return which lanes have a shadow, and a shadow that is valid in these lanes.
+
+        Args:
+            addresses: Addresses of the lanes, inside the storage.
+            values: What the lanes have read, by default what memory contains now.
+        """
+        index = (addresses - self.start) // self.dtype.itemsize
+        slots = self._slot[index]
+        has_shadow = slots >= 0
+        if not has_shadow.any():
+            return None
+        slots = np.where(has_shadow, slots, 0)
+        words = self._words()[index] if values is None else values.view(self._word)
+        has_shadow &= self._bits[slots] == words
+        shadow = Shadow(
+            self.exact[slots],
+            self.rows[:, slots] if len(self.rows) else None,
+            self.origin[slots],
+            None,
+            None,
+            self.cancelled[slots],
+        )
+        return has_shadow, shadow
+
+    def settled(self, addresses: Addresses, launch: int, error: float) -> NDArray[np.bool_]:
+        """Return which lanes an earlier launch has stored as accurately as their type allows.
+
+        Args:
+            addresses: Addresses of the lanes, which all have shadows.
+            launch: Number of the current launch.
+            error: The relative error that the type allows.
+        """
+        slots = self._slot[(addresses - self.start) // self.dtype.itemsize]
+        exact = self.exact[slots]
+        difference = np.abs(self._bits[slots].view(self.dtype).astype(np.float64) - exact)
+        is_accurate = difference <= error * np.abs(exact)
+        is_settled: NDArray[np.bool_] = is_accurate & (self.launch[slots] != launch)
+        return is_settled
+
+    def store_lanes(self, addresses: Addresses, shadow: Shadow, launch: int, source: int) -> None:
+        """Record the shadows of elements that have just been stored.
+
+        Args:
+            addresses: One-dimensional addresses of the active lanes, inside the storage.
+            shadow: Shadow of these lanes.
+            launch: Number of the launch.
+            source: Number of the source of the store.
+        """
+        index = (addresses - self.start) // self.dtype.itemsize
+        new = np.unique(index[self._slot[index] < 0])
+        rows = 0 if shadow.rows is None else len(shadow.rows)
+        if not self._reserve(self.count + len(new), max(rows, len(self.rows))):
+            self.is_full = True
+            self._slot[index] = -1
+            return
+        self._slot[new] = np.arange(self.count, self.count + len(new))
+        self.elements[self.count : self.count + len(new)] = new
+        self.count += len(new)
+        slots = self._slot[index]
+        self._bits[slots] = self._words()[index]
+        self.exact[slots] = shadow.exact
+        if len(self.rows):
+            self.rows[:, slots] = 0.0
+            if shadow.rows is not None:
+                self.rows[:rows, slots] = shadow.rows
+        self.origin[slots] = NOTHING if shadow.origin is None else shadow.origin
+        self.cancelled[slots] = NOTHING if shadow.cancelled is None else shadow.cancelled
+        self.launch[slots], self.store[slots] = launch, source
+
+    def actual(self) -> Any:
+        """Return the stored values of all shadows, in the type of the storage."""
+        return self._bits[: self.count].view(self.dtype)
+
+    def _words(self) -> Any:
+        size = len(self._slot) * self.dtype.itemsize
+        return memory(self.start, self.start + size).view(self._word)
+
+    def _reserve(self, count: int, rows: int) -> bool:
+        have = len(self.exact)
+        if count > have:
+            have = min(max(2 * have, count, _FEW), len(self._slot))
+        if have * rows * 8 > _LARGEST:
+            return False
+        if have > len(self.exact):
+            more = have - len(self.exact)
+            for name in ("elements", "_bits", "exact", "origin", "cancelled", "launch", "store"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+        if have > self.rows.shape[1] or rows > len(self.rows):
+            wider = np.zeros((rows, have))
+            wider[: len(self.rows), : self.rows.shape[1]] = self.rows
+            self.rows = wider
+        return True
+
+
+class ShadowMemory:
+    """The shadows of all memory of a run."""
+
+    def __init__(self) -> None:
+        self._storages: dict[tuple[int, int], dict[np.dtype[Any], StorageShadow]] = {}
+        self._ranges: list[tuple[int, int]] = []
+
+    def begin(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Begin a launch, whose arguments have the given storages.
+
+        Args:
+            ranges: First address and end address of each storage.
+        """
+        self._ranges = sorted(set(ranges))
+        for own in list(self._storages):
+            if own not in self._ranges and any(a < own[1] and own[0] < b for a, b in self._ranges):
+                del self._storages[own]  # other memory lies there now
+
+    def find(self, addresses: Addresses, dtype: np.dtype[Any]) -> StorageShadow | None:
+        """Return the shadow of the storage that contains all addresses; None if there is none."""
+        if not addresses.size or dtype.itemsize > 8:
+            return None
+        low, high = int(addresses.min()), int(addresses.max())
+        for start, end in self._ranges:
+            if start <= low and high + dtype.itemsize <= end:
+                if ((addresses - start) % dtype.itemsize).any():
+                    return None
+                own = self._storages.setdefault((start, end), {})
+                if dtype not in own:
+                    own[dtype] = StorageShadow(start, end, dtype)
+                return own[dtype]
+        return None
+
+    def storages(self) -> Iterator[StorageShadow]:
+        """Yield the shadows of the storages of the current launch."""
+        for extent in self._ranges:
+            yield from self._storages.get(extent, {}).values()

@@ -1,0 +1,175 @@
+"""Shadow values: what the check `accuracy` knows about each element of a float value.
+
+The *exact* value is what the kernel would have computed in float64 from the same inputs, with the
+same branches. The *rows* decompose the difference between the kernel's value and the exact one to
+first order: `docs/design/accuracy.md` derives how they propagate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array
+
+Numbers = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+#: No source: the element has no infinity or NaN in its history, or no padded lane.
+NOTHING = -1
+#: Largest factor of a random change; the distribution has no mean, and a single element must not
+#: dominate a value.
+_MOST = 1000.0
+
+
+class Shadow:
+    """The shadow of a value.
+
+    Attributes:
+        exact: The value in float64.
+        rows: Array of `(rows, *shape)`; None if all are zero.
+        origin: Number of the source that produced the first infinity or NaN in the history of each
+            element, or `NOTHING`; None if there is none.
+        padded: Lanes that are computed from lanes of a load that its mask leaves out, or None.
+        mixed: Number of the reduction that counted such lanes together with others, or None.
+        cancelled: Number of the last sum or difference that was much smaller than its operands, so
+            that their relative errors grew, or None.
+    """
+
+    __slots__ = ("cancelled", "exact", "mixed", "origin", "padded", "rows")
+
+    def __init__(
+        self,
+        exact: Any,
+        rows: Array | None = None,
+        origin: Numbers | None = None,
+        padded: Bools | None = None,
+        mixed: Numbers | None = None,
+        cancelled: Numbers | None = None,
+    ) -> None:
+        self.exact: Array = np.asarray(exact, np.float64)
+        self.rows, self.origin, self.padded, self.mixed = rows, origin, padded, mixed
+        self.cancelled = cancelled
+
+    def at(self, index: Any) -> Shadow:
+        """Return the part that belongs to the elements that a NumPy index selects."""
+        own = index if isinstance(index, tuple) else (index,)
+        in_rows = (slice(None), *own)
+        return self.moved(lambda array: array[own], lambda rows: rows[in_rows])
+
+    def moved(self, move: Callable[[Any], Any], move_rows: Callable[[Any], Any]) -> Shadow:
+        """Return a shadow whose elements are moved.
+
+        Args:
+            move: Moves the elements of an array of the value's shape.
+            move_rows: Moves those of an array with an additional first axis.
+        """
+        own = (self.origin, self.padded, self.mixed, self.cancelled)
+        rest = (None if array is None else move(array) for array in own)
+        rows = None if self.rows is None else move_rows(self.rows)
+        return Shadow(move(self.exact), rows, *rest)
+
+    def row(self, number: int) -> Array:
+        """Return the row of a source."""
+        assert self.rows is not None
+        own: Array = self.rows[FIXED + number]
+        return own
+
+
+def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) -> Array | None:
+    """Return the sum of rows, each multiplied by a factor for each element.
+
+    Factors that are not finite count as zero: after an overflow, first order says nothing.
+    """
+    present = [(rows, factor) for rows, factor in terms if rows is not None]
+    if not present:
+        return None
+    total = np.zeros((max(len(rows) for rows, _ in present), *shape))
+    for rows, factor in present:
+        is_number = np.isfinite(factor)
+        total[: len(rows)] += rows * (factor if is_number.all() else np.where(is_number, factor, 0))
+    if not np.isfinite(total.sum()):
+        np.nan_to_num(total, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    return total
+
+
+def with_row(rows: Array | None, number: int, error: Array) -> Array:
+    """Return rows to which the error that a source introduces is added.
+
+    Args:
+        rows: Rows that may be changed.
+        number: Number of the source.
+        error: The error of each element.
+    """
+    index = FIXED + number
+    if rows is None or len(rows) <= index:
+        wider = np.zeros((index + 1, *error.shape))
+        if rows is not None:
+            wider[: len(rows)] = rows
+        rows = wider
+    rows[index] += error
+    return rows
+
+
+def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) -> Array:
+    """Return rows for inputs: each element changes by itself times a random number.
+
+    The numbers are Cauchy-distributed, so that a sum of such changes, with any coefficients, has
+    the scale of the sum of the absolute changes. An element has the same numbers in each load.
+
+    Args:
+        values: The elements.
+        elements: Numbers that identify the elements, such as addresses.
+        narrow: True if the type of the elements has at most 16 bits.
+    """
+    count = FIXED if narrow else INPUTS
+    row = np.arange(count, dtype=np.uint64).reshape((count,) + (1,) * values.ndim)
+    with np.errstate(over="ignore"):
+        bits = elements.astype(np.uint64)[None] * np.uint64(FIXED) + row
+        bits = (bits + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)  # the hash SplitMix64
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(31)
+    uniform = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    numbers = np.clip(np.tan(np.pi * (uniform - 0.5)), -_MOST, _MOST)
+    changes: Array = numbers * np.where(np.isfinite(values), values, 0.0)
+    return changes
+
+
+def scale_of_changes(rows: Array | None, *, narrow: bool) -> Any:
+    """Return an estimate of the sum of the absolute changes: `sum(|d value / d input| * |input|)`.
+
+    For a Cauchy distribution, the geometric mean of the absolute samples estimates the scale.
+
+    Args:
+        rows: Rows of a shadow.
+        narrow: True for the changes of the inputs whose type has at most 16 bits.
+    """
+    first, last = (INPUTS, FIXED) if narrow else (0, INPUTS)
+    if rows is None or len(rows) < last:
+        return 0.0
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(np.abs(rows[first:last])).mean(axis=0))
+
+
+def joined_numbers(arrays: Sequence[Numbers | None], shape: tuple[int, ...]) -> Numbers | None:
+    """Return for each element the first number of the arrays that is not `NOTHING`."""
+    result: Numbers | None = None
+    for array in arrays:
+        if array is None:
+            continue
+        array = np.broadcast_to(array, shape)
+        result = array if result is None else np.where(result == NOTHING, array, result)
+    return result
+
+
+def joined_flags(arrays: Sequence[Bools | None], shape: tuple[int, ...]) -> Bools | None:
+    """Return the elements that are flagged in any of the arrays."""
+    present = [np.broadcast_to(array, shape) for array in arrays if array is not None]
+    result: Bools | None = None
+    for array in present:
+        result = array if result is None else result | array
+    return result

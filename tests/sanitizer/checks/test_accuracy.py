@@ -1,0 +1,359 @@
+"""Lines that lose accuracy, and outputs that do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from ttools.core.findings.findings import Finding
+from ttools.sanitizer import sanitize
+
+
+def marked(finding: Finding) -> str:
+    """Return the comment at the line of a finding."""
+    assert finding.location is not None
+    line = Path(__file__).read_text("utf-8").splitlines()[finding.location.line - 1]
+    return line.rpartition("# ")[2]
+
+
+def grave(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    return [(f.kind, marked(f)) for f in findings if f.severity != "note"]
+
+
+@triton.jit
+def column_sum(x_ptr, o_ptr, rows, D: tl.constexpr, WIDE: tl.constexpr):
+    d = tl.arange(0, D)
+    acc = tl.zeros([D], dtype=tl.float32 if WIDE else tl.bfloat16)
+    for i in range(rows):
+        acc += tl.load(x_ptr + i * D + d)  # sum
+    tl.store(o_ptr + d, acc)
+
+
+def test_a_narrow_accumulator_is_named_with_its_share() -> None:
+    x, out = torch.rand(600, 8).bfloat16(), torch.zeros(8, dtype=torch.bfloat16)
+    with sanitize(checks="accuracy") as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=False)
+    (finding,) = report.findings
+    assert (finding.kind, marked(finding), finding.count) == ("accuracy_loss", "sum", 8)
+    assert "the addition rounds to bfloat16 and causes 100% of it" in finding.message
+    assert finding.help == "accumulate in float32, for example acc += x.to(tl.float32)"
+    assert {name for name, _ in finding.variables} == {"a", "b"}
+    assert finding.argument is not None
+    assert finding.argument.name == "o_ptr"
+    with sanitize(checks="accuracy") as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=True)
+    (note,) = report.findings
+    assert (note.kind, note.severity) == ("within_rounding", "note")
+    assert "ulp of bfloat16: within what rounding the output to bfloat16 allows" in note.message
+
+
+@triton.jit
+def kahan(x_ptr, o_ptr, n, D: tl.constexpr):
+    d = tl.arange(0, D)
+    acc = tl.zeros([D], dtype=tl.float32)
+    c = tl.zeros([D], dtype=tl.float32)
+    for i in range(n):
+        y = tl.load(x_ptr + i * D + d) - c
+        t = acc + y
+        c = (t - acc) - y
+        acc = t
+    tl.store(o_ptr + d, acc)
+
+
+def test_compensated_summation_is_right() -> None:
+    out = torch.zeros(4)
+    with sanitize(checks="accuracy") as report:
+        kahan[(1,)](torch.rand(300, 4), out, 300, D=4)
+    (note,) = report.findings
+    assert note.message.startswith("the largest error of `o_ptr` is 0.")
+
+
+@triton.jit
+def minus_one(x_ptr, o_ptr, N: tl.constexpr, LIBRARY: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    if LIBRARY:
+        y = libdevice.expm1(x)
+    else:
+        y = tl.exp(x)  # exponential
+        y = y - 1.0  # difference
+    tl.store(o_ptr + i, y)
+
+
+def test_a_cancellation_names_both_lines() -> None:
+    x, out = 1e-3 * torch.rand(64), torch.zeros(64)
+    with sanitize(checks="accuracy") as report:
+        minus_one[(1,)](x, out, N=64, LIBRARY=False)
+    (finding,) = report.findings
+    assert grave(report.findings) == [("cancellation", "exponential")]
+    assert finding.help == "use libdevice.expm1 for exp(x) - 1"
+    (other,) = finding.related
+    assert other.location is not None
+    assert other.location.line == finding.location.line + 1  # type: ignore[union-attr]
+    with sanitize(checks="accuracy") as report:
+        minus_one[(1,)](x, out, N=64, LIBRARY=True)
+    assert grave(report.findings) == []
+
+
+@triton.jit
+def deviation(x_ptr, o_ptr, N: tl.constexpr, PASSES: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    mean = tl.sum(x, 0) / N  # mean
+    if PASSES == 2:
+        var = tl.sum((x - mean) * (x - mean), 0) / N
+    else:
+        square = tl.sum(x * x, 0) / N  # square
+        var = square - mean * mean
+    tl.store(o_ptr, var)
+
+
+def test_a_variance_of_one_pass_and_one_of_two() -> None:
+    x, out = 3000 + 0.3 * torch.randn(256), torch.zeros(1)
+    with sanitize(checks="accuracy") as report:
+        deviation[(1,)](x, out, N=256, PASSES=1)
+    assert grave(report.findings)[0] in (("cancellation", "mean"), ("cancellation", "square"))
+    with sanitize(checks="accuracy") as report:
+        deviation[(1,)](x, out, N=256, PASSES=2)
+    assert grave(report.findings) == []
+
+
+@triton.jit
+def dot_product(x_ptr, y_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + i) * tl.load(y_ptr + i), 0))
+
+
+def test_a_sensitive_sum_is_not_reported() -> None:
+    x = torch.randn(512)
+    y = torch.randn(512)
+    y -= x * (x.double() @ y.double() / (x.double() @ x.double())).float()  # nearly orthogonal
+    out = torch.zeros(1)
+    with sanitize(checks="accuracy") as report:
+        dot_product[(1,)](x, y, out, N=512)
+    (note,) = report.findings
+    assert note.kind == "within_rounding"
+    assert "as sensitive to small changes of the inputs" in note.message
+
+
+@triton.jit
+def squares(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    square = x * x  # square
+    norm = tl.sqrt(tl.sum(square.to(tl.float32), 0))
+    tl.store(o_ptr + i, x.to(tl.float32) / norm)
+
+
+def test_an_overflow_that_a_division_hides() -> None:
+    x, out = torch.full((32,), 1000.0, dtype=torch.float16), torch.zeros(32)
+    with sanitize(checks="accuracy") as report:
+        squares[(1,)](x, out, N=32)
+    (finding,) = report.findings
+    assert grave(report.findings) == [("overflow", "square")]
+    assert ("a", "1000") in finding.variables
+    assert "exceeds the range of its type, which makes `o_ptr` wrong" in finding.message
+    assert not out.any()
+
+
+@triton.jit
+def sigmoid(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o_ptr + i, 1.0 / (1.0 + tl.exp(-tl.load(x_ptr + i))))
+
+
+@triton.jit
+def entropy(x_ptr, o_ptr, N: tl.constexpr):
+    p = tl.load(x_ptr + tl.arange(0, N))
+    h = p * tl.log(p)  # product
+    tl.store(o_ptr, -tl.sum(h, 0))
+
+
+def test_infinities_matter_only_where_they_do_harm() -> None:
+    with sanitize(checks="accuracy") as report:
+        sigmoid[(1,)](torch.linspace(-200, 200, 32), torch.zeros(32), N=32)
+    assert grave(report.findings) == []
+    with sanitize(checks="accuracy") as report:
+        entropy[(1,)](torch.tensor([0.0, 0.5, 0.25, 0.25]), torch.zeros(1), N=4)
+    ((kind, line),) = grave(report.findings)
+    assert (kind, line) in (("nan", "product"), ("inf", "product"))
+
+
+def test_nan_in_the_arguments_is_not_reported() -> None:
+    x = torch.tensor([float("nan"), float("inf"), 1.0, 2.0])
+    with sanitize(checks="accuracy") as report:
+        sigmoid[(1,)](x, torch.zeros(4), N=4)
+    assert grave(report.findings) == []
+
+
+@triton.jit
+def variance(x_ptr, o_ptr, n, N: tl.constexpr, MASKED: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    d = x - tl.sum(x, 0) / n
+    if MASKED:
+        d = tl.where(i < n, d, 0.0)
+    tl.store(o_ptr, tl.sum(d * d, 0) / n)  # variance
+
+
+def test_padded_lanes_in_a_variance() -> None:
+    x, out = 5 + torch.rand(3), torch.zeros(1)
+    with sanitize(checks="accuracy") as report:
+        variance[(1,)](x, out, 3, N=4, MASKED=False)
+    assert grave(report.findings) == [("padded_lanes", "variance")]
+    (finding,) = (f for f in report.findings if f.kind == "padded_lanes")
+    assert finding.notes[0].startswith("with these lanes the result is ")
+    with sanitize(checks="accuracy") as report:
+        variance[(1,)](x, out, 3, N=4, MASKED=True)
+    assert grave(report.findings) == []
+
+
+@triton.jit
+def softmax(x_ptr, o_ptr, n, rows, N: tl.constexpr, M: tl.constexpr):
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    inside = (i < rows) & (j < n)
+    x = tl.load(x_ptr + i * n + j, mask=inside, other=float("-inf"))
+    e = tl.exp(x - tl.max(x, 1)[:, None])
+    tl.store(o_ptr + i * n + j, e / tl.sum(e, 1)[:, None], mask=inside)
+
+
+def test_neutral_padding_and_padded_rows_are_right() -> None:
+    x, out = torch.randn(3, 5), torch.zeros(3, 5)
+    with sanitize(checks="accuracy") as report:
+        softmax[(1,)](x, out, 5, 3, N=8, M=4)
+    assert grave(report.findings) == []
+    torch.testing.assert_close(out, torch.softmax(x, 1))
+
+
+@triton.jit
+def multiplied(x_ptr, o_ptr, factor, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    tl.store(o_ptr + i, x * factor)  # stored
+
+
+def test_errors_are_carried_from_launch_to_launch() -> None:
+    x, small, out = 1e-6 * torch.rand(32), torch.zeros(32).half(), torch.zeros(32)
+    with sanitize(checks="accuracy") as report:
+        multiplied[(1,)](x, small, 1.0, N=32)
+        multiplied[(1,)](small, out, 1e6, N=32)
+    found = grave(report.findings)
+    assert found
+    assert {line for _, line in found} == {"stored"}
+    assert {f.kind for f in report.findings if f.severity != "note"} <= {
+        "accuracy_loss",
+        "underflow",
+    }
+    with sanitize(checks="accuracy") as report:
+        multiplied[(1,)](x, small, 1.0, N=32)
+        small.copy_(torch.rand(32))  # the exact value restarts
+        multiplied[(1,)](small, out, 1e6, N=32)
+    assert not any(f.argument is not None and f.argument.name == "o_ptr" and f.severity != "note"
+                   and "float32" in f.message for f in report.findings)  # fmt: skip
+
+
+@triton.jit
+def atomic_sum(x_ptr, o_ptr):
+    tl.atomic_add(o_ptr, tl.load(x_ptr + tl.program_id(0)))  # atomic
+
+
+def test_atomic_additions_in_a_narrow_type() -> None:
+    x, out = torch.full((200,), 0.3, dtype=torch.float16), torch.zeros(1, dtype=torch.float16)
+    x[0] = 1900.0
+    with sanitize(checks="accuracy") as report:
+        atomic_sum[(200,)](x, out)
+    assert grave(report.findings) == [("accuracy_loss", "atomic")]
+
+
+@triton.jit
+def rounded_on_purpose(x_ptr, o_ptr, noise_ptr, seed, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    scale = tl.max(tl.abs(x), 0) / 127.0
+    q = tl.floor(x / scale + 0.5).to(tl.int8)
+    tl.store(o_ptr + i, q.to(tl.float32) * scale)
+    tl.store(noise_ptr + i, tl.randn(seed, i))
+
+
+def test_quantisation_and_random_numbers_are_silent() -> None:
+    with sanitize(checks="accuracy") as report:
+        rounded_on_purpose[(1,)](
+            torch.randn(256), torch.zeros(256), torch.zeros(256), 3, N=256
+        )  # fmt: skip
+    assert grave(report.findings) == []
+
+
+@triton.jit
+def welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
+    n = n_a + n_b
+    delta = mean_b - mean_a
+    return mean_a + delta * (n_b / n), m2_a + m2_b + delta * delta * n_a * (n_b / n), n
+
+
+@triton.jit
+def welford_kernel(x_ptr, o_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    _mean, m2, n = tl.reduce(
+        (x, tl.zeros([N], tl.float32), tl.full([N], 1.0, tl.float32)), 0, welford
+    )
+    tl.store(o_ptr, m2 / n)
+
+
+def test_a_combine_function_of_the_user_is_followed() -> None:
+    with sanitize(checks="accuracy") as report:
+        welford_kernel[(1,)](50 + torch.randn(64), torch.zeros(1), N=64)
+    assert [f.kind for f in report.findings] == ["within_rounding"]
+
+
+@triton.jit
+def unfollowed(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = libdevice.j0(tl.load(x_ptr + i))  # Bessel
+    print("seen", tl.program_id(0))
+    tl.store(o_ptr + i, x)
+
+
+def test_unfollowed_operations_are_listed_and_prints_are_not_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with sanitize(checks="accuracy") as report:
+        unfollowed[(1,)](torch.rand(8), torch.zeros(8), N=8)
+    (note,) = (f for f in report.findings if f.kind == "unsupported")
+    assert (note.severity, marked(note)) == ("note", "Bessel")
+    assert "its results count as exact" in note.message
+    assert capsys.readouterr().out.count("seen") == 1
+
+
+@triton.jit
+def in_place(x_ptr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + 1)
+
+
+def test_a_repeated_launch_changes_nothing() -> None:
+    x, n = torch.zeros(3000 * 4), torch.zeros(16, dtype=torch.int32)
+    with sanitize(checks="accuracy,memcheck") as report:
+        in_place[(3000,)](x, N=4)
+        in_place[(4,)](n, N=4)  # no floats, so it is not followed
+    assert bool((x == 1).all())
+    assert bool((n == 1).all())
+    (note,) = report.findings
+    assert note.notes[-1] == "256 of 3,000 programs were followed"
+    assert note.message == (
+        "the largest error of `x_ptr` is 0 ulp of float32: within what rounding the output to "
+        "float32 allows"
+    )
+
+
+def test_elements_are_named_by_their_index_in_the_argument() -> None:
+    x, base = torch.rand(600, 8).bfloat16(), torch.zeros(2, 8, dtype=torch.bfloat16)
+    with sanitize(checks="accuracy") as report:
+        column_sum[(1,)](x, base[1], 600, D=8, WIDE=False)
+    (finding,) = report.findings
+    assert re.match(r"`o_ptr`\[[0-7]\] is [0-9.]+ and should be [0-9.]+: ", finding.notes[0])
