@@ -71,6 +71,8 @@ MEASURED = re.compile(
     r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
     r'|(?<="seconds": )[\d.e+-]+'
 )
+#: The seed of a verification, which a candidate must not be able to predict.
+SEED = re.compile(r'(?<=hidden seed: )\d+|(?<="seed": )\d{9,}')
 #: Digests of findings, which depend on the file's path.
 DIGEST = re.compile(r"\b[0-9a-f]{16,64}\b")
 
@@ -94,7 +96,7 @@ def output_of(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str
         text = text.replace(path, "FOLDER/")
     # Replace the folder only if the path begins with it.
     text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
-    text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
+    text = DIGEST.sub("DIGEST", SEED.sub("#", MEASURED.sub("#", text)))
     if "profile" not in words:  # lines are wrapped after the paths are inserted
         return re.sub(r"[\s─=-]+", " ", text)
     # The rows of a profile are sorted by measured times.

@@ -168,8 +168,9 @@ FORMATS = {
     "profile": formats_of_option(profile_options.ProfileFormatOption),
     "sweep": formats_of_option(sweep_command.SweepFormatOption),
     "prove": formats_of_option(prove_command.FormatOption),
-    # The formats `t4` and `python` are those of `tune export` and `tune rules`.
-    "tune": formats_of_option(tune_options.TuneFormatOption) - {"t4", "python"},
+    # The formats that are left out are those of `tune export` and `tune rules`.
+    "tune": formats_of_option(tune_options.TuneFormatOption)
+    - {"t4", "vllm", "sglang", "flaggems", "triton", "python"},
     "verify": formats_of_option(verify_command.VerdictFormatOption),
 }
 

@@ -142,10 +142,13 @@ class StorageShadow:
         if have * rows * 8 > _LARGEST:
             return False
         if have > len(self.exact):
-            more = have - len(self.exact)
-            for name in ("elements", "_bits", "exact", "origin", "cancelled", "launch", "store"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+            self.elements = _extended(self.elements, have)
+            self._bits = _extended(self._bits, have)
+            self.exact = _extended(self.exact, have)
+            self.origin = _extended(self.origin, have)
+            self.cancelled = _extended(self.cancelled, have)
+            self.launch = _extended(self.launch, have)
+            self.store = _extended(self.store, have)
         if have > self.rows.shape[1] or rows > len(self.rows):
             wider = np.zeros((rows, have))
             wider[: len(self.rows), : self.rows.shape[1]] = self.rows
@@ -190,3 +193,8 @@ class ShadowMemory:
         """Yield the shadows of the storages of the current launch."""
         for extent in self._ranges:
             yield from self._storages.get(extent, {}).values()
+
+
+def _extended(array: Any, count: int) -> Any:
+    """Return the array with zeros appended, so that it has `count` elements."""
+    return np.concatenate([array, np.zeros(count - len(array), array.dtype)])

@@ -28,7 +28,7 @@ def _formats(found: Verification) -> Formats:
         "text": text,
         "markdown": lambda: text_as_markdown(text()),
         "json": lambda: json_text(found.as_dict()),
-        **{form: partial(written, form) for form in ("html", "sarif", "junit", "github")},
+        **{form: partial(written, form) for form in ("brief", "html", "sarif", "junit", "github")},
     }
 
 
