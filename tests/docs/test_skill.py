@@ -95,8 +95,8 @@ def test_the_edit_of_a_finding_corrects_the_kernel(project: Path) -> None:
     command = "ttools sanitize --format brief wrong.py"
     result = run(command, project)
     assert result.returncode == 1, result.stderr
-    (found,) = json.loads(result.stdout)["findings"]
-    edit = re.fullmatch(r"insert `(.+)` at (\d+):(\d+)", found["edit"])
+    (text,) = (f["edit"] for f in json.loads(result.stdout)["findings"] if "edit" in f)
+    edit = re.fullmatch(r"insert `(.+)` at (\d+):(\d+)", text)
     assert edit is not None
     lines = wrong.read_text().splitlines(keepends=True)
     number, column = int(edit[2]) - 1, int(edit[3]) - 1
