@@ -297,7 +297,7 @@ class _Trial:
             return None
         if not usable:
             raise UsageError(f"no entry of the files can be used for `{self.program}`")
-        return [_config(usable[0])]
+        return [usable[0].triton_config()]
 
     def _configs(
         self,
@@ -321,7 +321,7 @@ class _Trial:
         chosen[asked.kernel, asked.key] = entries
         first = launch.configs[0]
         distinct = {entry.config: entry for entry in entries}
-        return [first, *(_config(entry, first.pre_hook) for entry in distinct.values())]
+        return [first, *(entry.triton_config(first.pre_hook) for entry in distinct.values())]
 
     def _entries_for(self, file: ConfigFile, asked: AskedLaunch) -> Sequence[ConfigEntry]:
         """Return the entries of a file that a launch may use."""
@@ -368,17 +368,3 @@ class _Trial:
         for found in trial_findings(statuses, entries, where, conditions):
             if (found.kind, found.location, found.message) not in known:
                 self._found.append(found)
-
-
-def _config(entry: ConfigEntry, pre_hook: Any = None) -> Any:
-    """Return an entry as a `triton.Config`."""
-    import triton
-
-    from ttools.tuner.configs.entries import LAUNCH_OPTIONS
-
-    values = {name: value for name, value in entry.values.items() if value is not None}
-    return triton.Config(
-        {name: value for name, value in values.items() if name not in LAUNCH_OPTIONS},
-        **{name: value for name, value in values.items() if name in LAUNCH_OPTIONS},
-        pre_hook=pre_hook,
-    )

@@ -87,6 +87,17 @@ class ConfigEntry:
         """What the entry is for: kernel, key and device."""
         return self.kernel, config_key(self.key), self.device
 
+    def triton_config(self, pre_hook: Any = None) -> Any:
+        """Return the entry as a `triton.Config`, without options that have no value."""
+        import triton
+
+        values = {name: value for name, value in self.values.items() if value is not None}
+        return triton.Config(
+            {name: value for name, value in values.items() if name not in LAUNCH_OPTIONS},
+            **{name: value for name, value in values.items() if name in LAUNCH_OPTIONS},
+            pre_hook=pre_hook,
+        )
+
     @property
     def config(self) -> str:
         """A text that is equal for configurations that make equal launches."""
