@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.gpus.devices import read_gpu
-from ttools.tuner.configs.checks import Asked, AskedLaunch, check_files, gpus_of, unused
+from ttools.tuner.configs.checks import AutotunedCall, AutotunedCalls, check_files, gpus_of, unused
 from ttools.tuner.configs.formats import read_config_files
 
 QUANTISED = "N=64,K={},device_name=NVIDIA_{},dtype=fp8_w8a8,block_shape={}.json"
 CONFIG = {"BLOCK_SIZE_K": 64, "num_warps": 4, "num_stages": 3}
-LAUNCH = AskedLaunch(
+LAUNCH = AutotunedCall(
     kernel="k",
     source="1",
     key='{"n": 5, "dtypes": ["float32"]}',
@@ -95,11 +95,11 @@ def test_files_that_a_program_does_not_look_for(tmp_path: Path) -> None:
     write(tmp_path / QUANTISED.format(256, "H200", "[128,128]"), {"1": CONFIG})
     files = read_config_files([tmp_path])
     looked = QUANTISED.format(512, "L20", "[128,128]"), QUANTISED.format(1, "L20", "[128,128]")
-    found, notes = unused(files, Asked(program="p.py", names=dict.fromkeys(looked)))
+    found, notes = unused(files, AutotunedCalls(program="p.py", names=dict.fromkeys(looked)))
     assert [f.kind for f in found] == ["config_unused"]
     assert "K=256" in found[0].message
     assert notes == [f"`p.py` looks for `{looked[1]}`, and no file has this shape"]
-    found, notes = unused(files, Asked(program="p.py"))
+    found, notes = unused(files, AutotunedCalls(program="p.py"))
     assert not found
     assert "looked up no file" in notes[0]
 
@@ -108,7 +108,7 @@ def test_entries_that_no_launch_selects(tmp_path: Path) -> None:
     data = {"1": CONFIG, "16": CONFIG, "64": CONFIG}
     write(tmp_path / QUANTISED.format(512, "H200", "[128,128]"), data)
     files = read_config_files([tmp_path])
-    asked = Asked(program="k.py:k", is_kernel=True)
+    asked = AutotunedCalls(program="k.py:k", is_kernel=True)
     for rows in (3, 60):
         asked.add(replace(LAUNCH, integers={"M": rows, "N": 64, "K": 512}))
     found, notes = unused(files, asked)
@@ -124,10 +124,12 @@ def test_keys_that_no_launch_has(tmp_path: Path) -> None:
     for name, key in (("k", [5, "torch.float32"]), ("other", [5])):
         rows = [[{"kwargs": {"B": 1}, "num_warps": 4}, [1.0, 1.0, 1.0]]]
         write(tmp_path / f"{name}.autotune.json", {"key": key, "configs_timings": rows})
-    asked = Asked(program="p.py", launches=[LAUNCH])
+    asked = AutotunedCalls(program="p.py", launches=[LAUNCH])
     found, _ = unused(read_config_files([tmp_path]), asked)
     assert [f.message for f in found] == ["`p.py` launches no autotuned kernel `other`"]
-    asked = Asked(program="p.py", launches=[replace(LAUNCH, key_values=(6, "torch.float32"))])
+    asked = AutotunedCalls(
+        program="p.py", launches=[replace(LAUNCH, key_values=(6, "torch.float32"))]
+    )
     found, _ = unused(read_config_files([tmp_path]), asked)
     assert 'never launches `k` with the key [5, "torch.float32"]' in found[0].message
 
@@ -136,7 +138,7 @@ def test_operators_without_a_kernel_that_uses_them(tmp_path: Path) -> None:
     (tmp_path / "tune_configs.yaml").write_text("a:\n- META: {B: 1}\nb:\n- META: {B: 2}\n")
     files = read_config_files([tmp_path])
     own = frozenset([files[0].entries[0].config])
-    asked = Asked(program="p.py", launches=[replace(LAUNCH, configs=own)])
+    asked = AutotunedCalls(program="p.py", launches=[replace(LAUNCH, configs=own)])
     found, _ = unused(files, asked)
     assert [(f.kernel, f.location.line) for f in found] == [("b", 4)]
 

@@ -35,7 +35,7 @@ def parse_json(
     """Parse a JSON text.
 
     Args:
-        text: The text.
+        text: Text of a JSON document.
         pairs: Makes an object from its names and values, which may contain a name twice. By default
             an object is a dictionary with the last value of each name.
 

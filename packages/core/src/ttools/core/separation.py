@@ -55,8 +55,8 @@ def separating_condition(
     """Return the simplest condition that holds at all failing points and at no passing point.
 
     Args:
-        failing: Points that fail.
-        passing: Points that pass.
+        failing: Points at which the condition must hold.
+        passing: Points at which the condition must not hold.
         constants: Further values that are equal at all points, such as the sizes of a launch. A
             bound that equals exactly one of them is shown by its name.
 
@@ -108,13 +108,13 @@ def _derived(failing: Sequence[Point], passing: Sequence[Point], space: _Space) 
     while len(used[0]) <= most[0] and len(used[1]) <= most[1]:
         bad, good = used
         separating = (c for c in _candidates(bad, good, space) if _separates(c, bad, good))
-        found = next(separating, None)
-        if found is None:
+        condition = next(separating, None)
+        if condition is None:
             return None
-        missed = next((point for point in failing if not found.holds(point)), None)
-        wrong = next((point for point in passing if found.holds(point)), None)
+        missed = next((point for point in failing if not condition.holds(point)), None)
+        wrong = next((point for point in passing if condition.holds(point)), None)
         if missed is None and wrong is None:
-            return found
+            return condition
         bad += [] if missed is None else [missed]
         good += [] if wrong is None else [wrong]
     return None
@@ -238,10 +238,10 @@ def _bound(sign: str, passing: int, failing: int, fixed: Mapping[str, int]) -> s
     """Return a bound between two values, by the name of the only constant there, if there is one.
 
     Args:
-        sign: `>` or `<`.
+        sign: Sign of the comparison, `>` or `<`.
         passing: The value next to the bound at which points pass.
         failing: The value next to the bound at which points fail.
-        fixed: Constants by name.
+        fixed: Values of the constants, by name.
     """
     low, high = sorted((passing, failing))
     named = [name for name, value in fixed.items() if low <= value <= high]

@@ -100,7 +100,7 @@ def _help(tuner: Any, changed: Sequence[str]) -> str:
     """Return the arguments of `triton.autotune` that restore tensors, besides those that it has.
 
     Args:
-        tuner: Triton's autotuner.
+        tuner: The autotuner of the kernel.
         changed: Names of the parameters that it must restore in addition.
     """
     zeros = [name for name in changed if name in _zeros.get()]

@@ -22,7 +22,7 @@ class VerifyOptions:
         cases: Maximum number of cases. If it is smaller than the number of cases in the plan, a
             pass says that it covers only a part of the plan. A run that reaches the default, 400,
             ends without a verdict.
-        seed: Seed of inputs.
+        seed: Seed with which the inputs are drawn.
         seconds: Time after which no new case is begun; None for no limit. The run is then
             inconclusive unless it fails.
         launch_seconds: Time limit of a launch in seconds.

@@ -107,7 +107,7 @@ def fixes(
         reports: The reports that are shown.
         file: Path of the file.
         first: First line, from 1.
-        last: Last line.
+        last: Last line of the range, from 1.
         codec: Converts positions to the editor's units.
     """
     actions = []
@@ -514,15 +514,17 @@ def _actions(
     only = params.context.only
     if not file.endswith(".py"):
         return []
-    found: list[types.Command | types.CodeAction] = []
+    actions: list[types.Command | types.CodeAction] = []
     if not only or types.CodeActionKind.QuickFix in only:
         lines = params.range.start.line + 1, params.range.end.line + 1
-        found += fixes(server.reports, file, *lines, server.workspace.position_codec)
+        actions += fixes(server.reports, file, *lines, server.workspace.position_codec)
     # Requests for specific kinds, such as fixes on save, get no commands.
     if only:
-        return found
+        return actions
     uri = params.text_document.uri
-    return found + [types.Command(title, name, arguments=[uri]) for name, title in _TITLES.items()]
+    return actions + [
+        types.Command(title, name, arguments=[uri]) for name, title in _TITLES.items()
+    ]
 
 
 def _files(words: Sequence[str]) -> list[str]:

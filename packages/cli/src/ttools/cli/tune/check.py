@@ -34,7 +34,7 @@ from ttools.core.findings.findings import Finding
 if TYPE_CHECKING:
     from ttools.core.gpus.devices import Gpu
     from ttools.interpreter.run.tuned_launch import TunedCall
-    from ttools.tuner.configs.checks import Asked, AskedLaunch
+    from ttools.tuner.configs.checks import AutotunedCall, AutotunedCalls
     from ttools.tuner.configs.entries import ConfigEntry, ConfigFile
     from ttools.tuner.run import TuningRun
 
@@ -172,22 +172,22 @@ class _Trial:
     threads: int | None
     workers: int | None
     device_map: str | None
-    _asked: Asked | None = None
+    _asked: AutotunedCalls | None = None
     _found: list[Finding] = field(default_factory=list)
     _untried: dict[str, None] = field(default_factory=dict)
 
     def run(self, gpus: Sequence[Gpu]) -> int:
         """Run the program once for each GPU, or once without one; return its exit status."""
-        from ttools.tuner.configs.checks import Asked
+        from ttools.tuner.configs.checks import AutotunedCalls
 
         take_over_from_upstream("ttools tries the configurations")
-        self._asked = Asked(program=self.program, is_kernel=is_kernel(self.program))
+        self._asked = AutotunedCalls(program=self.program, is_kernel=is_kernel(self.program))
         if self._asked.is_kernel and self.inputs is None:
             raise UsageError(f"`{self.program}` needs --inputs FILE.py, which defines inputs()")
         if not self._asked.is_kernel and self.inputs is not None:
             raise UsageError("--inputs is for FILE.py:KERNEL; a script launches its own kernels")
-        each: Sequence[Gpu | None] = gpus or [None]
-        for gpu in each:
+        targets: Sequence[Gpu | None] = gpus or [None]
+        for gpu in targets:
             status = self._run_for(gpu)
             if status != exit_codes.OK:
                 return status
@@ -207,10 +207,10 @@ class _Trial:
         if not is_complete:
             say("warning", "the program failed, so it is not known which entries are unused")
             return self._found
-        found, notes = unused(self.files, self._asked)
+        findings, notes = unused(self.files, self._asked)
         for note in notes:
             say("note", note)
-        return [*self._found, *found]
+        return [*self._found, *findings]
 
     def _run_for(self, gpu: Gpu | None) -> int:
         from ttools.tuner.configs.formats import is_named
@@ -306,10 +306,10 @@ class _Trial:
         chosen: dict[tuple[str, str], list[ConfigEntry]],
     ) -> Sequence[Any]:
         """Return the first own configuration of a launch, and those of the entries for it."""
-        from ttools.tuner.configs.checks import applicable, asked_launch, gpus_of
+        from ttools.tuner.configs.checks import applicable, autotuned_call, gpus_of
 
         assert self._asked is not None
-        asked = asked_launch(launch)
+        asked = autotuned_call(launch)
         self._asked.add(asked)
         entries: list[ConfigEntry] = []
         for file in self.files:
@@ -323,7 +323,7 @@ class _Trial:
         distinct = {entry.config: entry for entry in entries}
         return [first, *(entry.triton_config(first.pre_hook) for entry in distinct.values())]
 
-    def _entries_for(self, file: ConfigFile, asked: AskedLaunch) -> Sequence[ConfigEntry]:
+    def _entries_for(self, file: ConfigFile, asked: AutotunedCall) -> Sequence[ConfigEntry]:
         """Return the entries of a file that a launch may use."""
         from ttools.tuner.configs.checks import chosen_for, has_key
         from ttools.tuner.configs.entries import ConfigEntry
@@ -337,7 +337,7 @@ class _Trial:
             return file.entries
         return [entry for entry in file.entries if has_key(entry, file, asked)]
 
-    def _note_untried(self, file: ConfigFile, asked: AskedLaunch) -> None:
+    def _note_untried(self, file: ConfigFile, asked: AutotunedCall) -> None:
         from ttools.tuner.configs.entries import OTHER_OPTIONS
 
         names = {name for entry in file.entries for name in entry.values if name in OTHER_OPTIONS}
@@ -359,12 +359,12 @@ class _Trial:
             for trial in tuning.trials
         }
         conditions: dict[str, str] = {
-            found.status: str(found) for found in failure_conditions(tuning)
+            finding.status: str(finding) for finding in failure_conditions(tuning)
         }
         where = "" if gpu is None else f"on {gpu.target.name}"
         if gpu is not None and gpu.device is not None:
             where = f"on {gpu.device.name}"
-        known = {(found.kind, found.location, found.message) for found in self._found}
-        for found in trial_findings(statuses, entries, where, conditions):
-            if (found.kind, found.location, found.message) not in known:
-                self._found.append(found)
+        reported = {(finding.kind, finding.location, finding.message) for finding in self._found}
+        for finding in trial_findings(statuses, entries, where, conditions):
+            if (finding.kind, finding.location, finding.message) not in reported:
+                self._found.append(finding)

@@ -343,7 +343,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     remarks = [
         shown.left_out(),
         f"the winner is {won}" if won else "",
-        *(f"rejected: {found}" for found in failure_conditions(entry)),
+        *(f"rejected: {condition}" for condition in failure_conditions(entry)),
         f"projected: {projected}" if (projected := shown.projected()) else "",
         f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",

@@ -32,7 +32,7 @@ class Edit:
         file: Path of the file.
         line: Line of the insertion, from 1.
         column: Column in characters, from 1, before which the text is inserted.
-        text: The inserted text.
+        text: Text that the edit inserts.
         title: What the edit does, as a title in an editor.
     """
 
@@ -48,8 +48,8 @@ class _Access:
     """A call of `tl.load` or `tl.store`.
 
     Attributes:
-        call: The call.
-        kind: `load` or `store`.
+        call: The call in the syntax tree.
+        kind: Name of the called function: `load` or `store`.
         offsets: Terms of the address without the pointer, as text; empty if there is no pointer.
         mask: Its mask, or None.
         other: The value of masked lanes of a load, or None.
@@ -133,9 +133,9 @@ def _accesses(function: ast.FunctionDef) -> Iterator[_Access]:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         if name not in _MASK_AT or not isinstance(owner, ast.Name) or owner.id in parameters:
             continue
-        given = {keyword.arg: keyword.value for keyword in node.keywords}
-        mask = given.get("mask") or next(iter(node.args[_MASK_AT[name] :]), None)
-        other = given.get("other") or next(iter(node.args[2:3] if name == "load" else ()), None)
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        mask = keywords.get("mask") or next(iter(node.args[_MASK_AT[name] :]), None)
+        other = keywords.get("other") or next(iter(node.args[2:3] if name == "load" else ()), None)
         terms = list(_terms(node.args[0]))
         pointers = [t for t in terms if isinstance(t, ast.Name) and t.id in parameters]
         rest = [term for term in terms if term not in pointers[:1]]

@@ -74,7 +74,7 @@ def refuse_return() -> None:
     """Reject a `return` inside a loop.
 
     Raises:
-        CompilationError: Always.
+        CompilationError: The function always raises it.
     """
     raise compilation_error(
         frames.location(),

@@ -72,7 +72,7 @@ class Follower:
     """Follows one launch.
 
     Attributes:
-        memory: Shadows of memory.
+        memory: Shadows of the elements in memory.
         sources: The table of sources.
         launch: Number of the launch in the run.
         mixed: Reductions that count padded lanes, by number of their source.
@@ -126,8 +126,8 @@ class Follower:
 
         Args:
             operation: Name of the operation.
-            result: Its result, which gets the shadow.
-            operands: Its operands.
+            result: Result of the operation, which gets the shadow.
+            operands: Operands of the operation.
             on_actual: The operation in float64 on the operands that the kernel has.
             shadow: Shadow of the result, in which everything else is complete.
         """
@@ -802,9 +802,9 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     shadow = Shadow(actual, rows)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
-        found = None if kept is None else kept.load(np.where(active, addresses, kept.start))
-        if kept is not None and found is not None:
-            has_shadow, stored = found
+        loaded = None if kept is None else kept.load(np.where(active, addresses, kept.start))
+        if kept is not None and loaded is not None:
+            has_shadow, stored = loaded
             has_shadow = np.asarray(has_shadow & active)
             if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it
                 allowed = settled_error(element.dtype)
@@ -877,9 +877,9 @@ def _atomic(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
     np.add.at(total, where, value.data[active].astype(np.float64))
     np.add.at(exact, where, added.exact)
     old = Shadow(before)
-    found = kept.load(places, old_values)
-    if found is not None:
-        old = chosen(found[0], found[1], old, before.shape)
+    loaded = kept.load(places, old_values)
+    if loaded is not None:
+        old = chosen(loaded[0], loaded[1], old, before.shape)
     rows = old.rows
     if added.rows is not None:
         sums = np.zeros((len(added.rows), len(places)))

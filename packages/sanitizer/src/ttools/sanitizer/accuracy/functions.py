@@ -117,8 +117,8 @@ def library_name(symbol: str) -> str:
     """Return the name of a function of libdevice without its precision, as `expm1`."""
     match = _SYMBOL.fullmatch(symbol)
     name = match[1] if match else symbol
-    known = (*_LIBRARY, *_ROUNDING)
-    return name if name in known or name.removesuffix("f") not in known else name[:-1]
+    supported = (*_LIBRARY, *_ROUNDING)
+    return name if name in supported or name.removesuffix("f") not in supported else name[:-1]
 
 
 def library_function(name: str) -> Smooth | None:

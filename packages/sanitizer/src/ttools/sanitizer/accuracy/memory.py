@@ -33,7 +33,7 @@ class StorageShadow:
 
     Attributes:
         elements: For each shadow that is kept, the index of its element.
-        exact: The exact values.
+        exact: Exact values of these elements.
         rows: The rows, as in `Shadow`.
         launch: Number of the launch that last stored each element.
         store: Number of the source of that store.

@@ -19,7 +19,7 @@ class _Output:
     Attributes:
         finding: The note about it, without numbers.
         dtype: Name of its type.
-        ulps: The largest error.
+        ulps: Largest error so far, in units in the last place.
         elements: Number of the elements that were compared.
         rounding: Number of those that are as good as rounding once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.

@@ -121,7 +121,7 @@ def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) 
     the scale of the sum of the absolute changes. An element has the same numbers in each load.
 
     Args:
-        values: The elements.
+        values: Values of the input elements.
         elements: Numbers that identify the elements, such as addresses.
         narrow: True if the type of the elements has at most 16 bits.
     """

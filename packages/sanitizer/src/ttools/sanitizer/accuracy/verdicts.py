@@ -42,7 +42,7 @@ class Contribution:
 
     Attributes:
         source: The operation of the line that introduced the most.
-        number: Its number.
+        number: Number of this source.
         share: Its share of the absolute contributions of all lines.
         error: The contribution with its sign.
     """
@@ -122,8 +122,8 @@ def settled_error(dtype: np.dtype[Any]) -> float:
     A program that stores activations in 16 bits chooses this error; only what is worse, such as
     underflow, is carried to the launches that load them.
     """
-    found = limits(dtype)
-    return 0.0 if found is None else _NARROW_ULPS * found[0]
+    type_limits = limits(dtype)
+    return 0.0 if type_limits is None else _NARROW_ULPS * type_limits[0]
 
 
 def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErrors | None:
@@ -134,11 +134,11 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
         launch: Number of the launch.
         sources: The table of sources.
     """
-    found = limits(shadow.dtype)
+    type_limits = limits(shadow.dtype)
     own = np.flatnonzero(shadow.launch[: shadow.count] == launch)
-    if found is None or not own.size:
+    if type_limits is None or not own.size:
         return None
-    eps, tiny = found
+    eps, tiny = type_limits
     actual = shadow.actual()[own].astype(np.float64)
     exact = shadow.exact[own]
     rows = shadow.rows[:, own] if len(shadow.rows) else None

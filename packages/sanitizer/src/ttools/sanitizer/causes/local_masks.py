@@ -79,7 +79,7 @@ def _may_lack(op: Operation) -> bool:
 
 def _moving(value: Value) -> set[object]:
     """Return the axes of program ids, and the loops, on which a value depends."""
-    found: set[object] = set()
+    dependences: set[object] = set()
 
     def sources(value: Value) -> Sequence[Value]:
         op = value.defining_op
@@ -87,15 +87,15 @@ def _moving(value: Value) -> set[object]:
             assert isinstance(value.owner, Block)
             around = value.owner.parent_op
             if around is not None and around.has(LOOP):
-                found.add(around)
+                dependences.add(around)
             return () if around is None or around.has(FUNCTION) else control_sources(value)
         if (axis := program_axis(op)) is not None:
-            found.add(axis)
+            dependences.add(axis)
         return control_sources(value) if op.has(STRUCTURED) else op.operands
 
     for _ in reachable([value], sources):
         pass
-    return found
+    return dependences
 
 
 def local_masks(

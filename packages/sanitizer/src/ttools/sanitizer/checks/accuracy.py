@@ -321,8 +321,8 @@ def _kind(wrong: WrongElements) -> tuple[str, Source]:
     if not wrong.contributions:
         return "accuracy_loss", wrong.store
     source = wrong.contributions[0].source
-    found = limits(np.dtype(np.float32)) if source.type == "f32" else None
-    tiny = found[1] if found else 2.0**-14 if source.type == "f16" else 2.0**-126
+    type_limits = limits(np.dtype(np.float32)) if source.type == "f32" else None
+    tiny = type_limits[1] if type_limits else 2.0**-14 if source.type == "f16" else 2.0**-126
     if 0 < abs(source.exact) < tiny and source.relative > _LOST:
         return "underflow", source
     # A type of 16 bits is the defect, whatever makes its errors large.

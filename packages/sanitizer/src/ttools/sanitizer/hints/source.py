@@ -191,7 +191,7 @@ class Callee:
 
     Attributes:
         file: The file that defines it.
-        definition: Its definition.
+        definition: Definition of the function in the syntax tree.
         arguments: The argument of each parameter in the call, by the parameter's name.
         bindings: Values of its global names and parameters; see `value_of`.
     """

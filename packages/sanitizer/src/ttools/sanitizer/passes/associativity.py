@@ -176,10 +176,10 @@ def _double(b: Builder, value: Value) -> Value:
 def _combined(b: Builder, op: Operation, one: _Values, other: _Values) -> list[Value]:
     """Insert the operations of the combine function, on tiles and with floats of 64 bits."""
     block, like = op.regions[0].entry, one[0].type
-    known: dict[Value, Value] = dict(zip(block.arguments, (*one, *other), strict=True))
+    copies: dict[Value, Value] = dict(zip(block.arguments, (*one, *other), strict=True))
     for inner in block.operations[:-1]:
-        _insert(b, inner, like, known)
-    return [_operand(b, value, like, known) for value in block.terminator.operands]
+        _insert(b, inner, like, copies)
+    return [_operand(b, value, like, copies) for value in block.terminator.operands]
 
 
 def _insert(b: Builder, op: Operation, like: Type, known: dict[Value, Value]) -> None:

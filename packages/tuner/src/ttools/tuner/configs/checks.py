@@ -34,12 +34,12 @@ _MOST_TIES = 3
 # ---- files alone
 def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
     """Return what is wrong with files, without a program."""
-    findings = [found for file in files for found in file.findings]
+    findings = [finding for file in files for finding in file.findings]
     findings += _duplicates(files)
     findings += _spellings(files)
     for file in files:
         findings += _ties(file)
-        findings += (found for entry in file.entries for found in _over_own_gpu(entry))
+        findings += (finding for entry in file.entries for finding in _over_own_gpu(entry))
     return findings
 
 
@@ -132,7 +132,7 @@ def _over_own_gpu(entry: ConfigEntry) -> Iterator[Finding]:
 
 # ---- files and a program
 @dataclass(frozen=True, kw_only=True)
-class AskedLaunch:
+class AutotunedCall:
     """A launch of an autotuned kernel that a program made.
 
     Attributes:
@@ -157,7 +157,7 @@ class AskedLaunch:
 
 
 @dataclass(kw_only=True)
-class Asked:
+class AutotunedCalls:
     """The keys and files that a program asked for.
 
     Attributes:
@@ -169,20 +169,20 @@ class Asked:
 
     program: str
     is_kernel: bool = False
-    launches: list[AskedLaunch] = field(default_factory=list)
+    launches: list[AutotunedCall] = field(default_factory=list)
     names: dict[str, None] = field(default_factory=dict)
 
-    def add(self, launch: AskedLaunch) -> None:
+    def add(self, launch: AutotunedCall) -> None:
         if launch not in self.launches:
             self.launches.append(launch)
 
 
-def asked_launch(launch: TunedCall) -> AskedLaunch:
+def autotuned_call(launch: TunedCall) -> AutotunedCall:
     """Return what a launch asks for."""
     problem = problem_of(launch, "")
     names = triton_versions.innermost_jit_function(launch.tuner).arg_names
     own = candidates(launch.tuner.configs)
-    return AskedLaunch(
+    return AutotunedCall(
         kernel=launch.kernel,
         source=problem.source,
         key=problem.key,
@@ -194,7 +194,7 @@ def asked_launch(launch: TunedCall) -> AskedLaunch:
     )
 
 
-def unused(files: Sequence[ConfigFile], asked: Asked) -> tuple[list[Finding], list[str]]:
+def unused(files: Sequence[ConfigFile], asked: AutotunedCalls) -> tuple[list[Finding], list[str]]:
     """Return entries that match no key of a program, and notes on what cannot be decided."""
     findings: list[Finding] = []
     notes: list[str] = []
@@ -209,7 +209,7 @@ def unused(files: Sequence[ConfigFile], asked: Asked) -> tuple[list[Finding], li
     return findings, list(dict.fromkeys(notes))
 
 
-def _unused_named(file: ConfigFile, asked: Asked, notes: list[str]) -> Iterator[Finding]:
+def _unused_named(file: ConfigFile, asked: AutotunedCalls, notes: list[str]) -> Iterator[Finding]:
     if not asked.is_kernel:
         if not asked.names:
             notes.append(
@@ -251,7 +251,7 @@ def _same_shape(file: ConfigFile) -> Any:
     return matches
 
 
-def chosen_for(file: ConfigFile, launch: AskedLaunch) -> ConfigEntry | bool | None:
+def chosen_for(file: ConfigFile, launch: AutotunedCall) -> ConfigEntry | bool | None:
     """Return the entry of a file of the format `named` that a launch uses.
 
     A loader takes the entry whose number of rows is nearest to that of the launch.
@@ -272,7 +272,7 @@ def chosen_for(file: ConfigFile, launch: AskedLaunch) -> ConfigEntry | bool | No
     return min(file.entries, key=lambda entry: abs(entry.key["M"] - rows))
 
 
-def _unused_operators(file: ConfigFile, asked: Asked) -> Iterator[Finding]:
+def _unused_operators(file: ConfigFile, asked: AutotunedCalls) -> Iterator[Finding]:
     operators: dict[str, list[ConfigEntry]] = {}
     for entry in file.entries:
         operators.setdefault(entry.kernel, []).append(entry)
@@ -287,7 +287,7 @@ def _unused_operators(file: ConfigFile, asked: Asked) -> Iterator[Finding]:
             )
 
 
-def _unused_keys(file: ConfigFile, asked: Asked) -> Iterator[Finding]:
+def _unused_keys(file: ConfigFile, asked: AutotunedCalls) -> Iterator[Finding]:
     """Yield the keys of a cache, a lock file or a store that no launch has."""
     reported = set()
     for entry in file.entries:
@@ -321,7 +321,7 @@ def _unused_keys(file: ConfigFile, asked: Asked) -> Iterator[Finding]:
             )
 
 
-def has_key(entry: ConfigEntry, file: ConfigFile, launch: AskedLaunch) -> bool:
+def has_key(entry: ConfigEntry, file: ConfigFile, launch: AutotunedCall) -> bool:
     """Return whether an entry is for the key of a launch."""
     if file.form == "triton":
         return bool(
@@ -336,7 +336,7 @@ def _key(entry: ConfigEntry) -> str:
     return config_text(entry.key)
 
 
-def _missing(files: Sequence[ConfigFile], asked: Asked) -> Iterator[str]:
+def _missing(files: Sequence[ConfigFile], asked: AutotunedCalls) -> Iterator[str]:
     """Yield the shapes that a program looked for and no file has."""
     keys = []
     for file in files:
@@ -354,7 +354,7 @@ def _missing(files: Sequence[ConfigFile], asked: Asked) -> Iterator[str]:
 
 
 # ---- trials
-def applicable(entries: Iterable[ConfigEntry], launch: AskedLaunch) -> list[ConfigEntry]:
+def applicable(entries: Iterable[ConfigEntry], launch: AutotunedCall) -> list[ConfigEntry]:
     """Return the entries that set exactly the parameters that a kernel's own configurations set."""
     return [
         entry
@@ -366,7 +366,7 @@ def applicable(entries: Iterable[ConfigEntry], launch: AskedLaunch) -> list[Conf
     ]
 
 
-def _operators(entry: ConfigEntry, launch: AskedLaunch) -> tuple[str, ...]:
+def _operators(entry: ConfigEntry, launch: AutotunedCall) -> tuple[str, ...]:
     """Return the operator of an entry if the kernel has its configuration, else nothing."""
     return (entry.kernel,) if entry.config in launch.configs else ()
 

@@ -84,7 +84,7 @@ class ConfigEntry:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What the entry is for: kernel, key and device."""
+        """The kernel, key and device for which the entry is meant."""
         return self.kernel, config_key(self.key), self.device
 
     def triton_config(self, pre_hook: Any = None) -> Any:
@@ -131,8 +131,8 @@ class ConfigFile:
 
 def normalised(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with all launch options that have a default."""
-    given = {name: value for name, value in values.items() if value is not None}
-    return {**_DEFAULTS, **given}
+    present = {name: value for name, value in values.items() if value is not None}
+    return {**_DEFAULTS, **present}
 
 
 def entry_finding(

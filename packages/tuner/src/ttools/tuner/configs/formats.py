@@ -125,10 +125,10 @@ def _text(file: Path) -> str:
 
 
 def _broken(file: Path, form: str, error: Exception, line: int = 1) -> ConfigFile:
-    found = file_finding("config_unreadable", file, f"the file cannot be read: {error}")
-    if line > 1 and found.location is not None:
-        found = replace(found, location=replace(found.location, line=line))
-    return ConfigFile(path=file, form=form, findings=[found])
+    finding = file_finding("config_unreadable", file, f"the file cannot be read: {error}")
+    if line > 1 and finding.location is not None:
+        finding = replace(finding, location=replace(finding.location, line=line))
+    return ConfigFile(path=file, form=form, findings=[finding])
 
 
 # ---- vLLM and SGLang
@@ -458,7 +458,7 @@ def _read_lock(file: Path) -> ConfigFile:
                 source=problem.source,
             )
         )
-    findings = [found for entry in entries for found in _wrong_values(entry, entry.values)]
+    findings = [finding for entry in entries for finding in _wrong_values(entry, entry.values)]
     return ConfigFile(path=file, form="lock", entries=entries, findings=findings)
 
 

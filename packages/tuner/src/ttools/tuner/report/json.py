@@ -67,7 +67,7 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "winner": winner,
         "reason": reason(entry),
         "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
-        "failure_conditions": [asdict(found) for found in failure_conditions(entry)],
+        "failure_conditions": [asdict(condition) for condition in failure_conditions(entry)],
         "gain_over_first": gain_over_first(entry),
         "present": json.loads(entry.present) if entry.present else None,
         "gain_over_present": gain_over_present(entry),

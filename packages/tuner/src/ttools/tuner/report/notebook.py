@@ -36,7 +36,7 @@ def shown_tuning(entry: TuningEntry, space: int, notes: Iterable[str]) -> Iterat
     yield Table(title, _COLUMNS, [_row(entry, trial) for trial in ranked(entry)])
     if won := reason(entry):
         yield Text(f"the winner is {won}")
-    yield from (Text(f"rejected: {found}") for found in failure_conditions(entry))
+    yield from (Text(f"rejected: {condition}") for condition in failure_conditions(entry))
     yield from map(Text, notes)
 
 

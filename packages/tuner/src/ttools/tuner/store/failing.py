@@ -62,12 +62,12 @@ def failure_conditions_of(
     """
     own = [trial for trial in trials if not trial.same_as]
     passing = [trial.values for trial in own if trial.status == "ok"]
-    found = []
+    conditions = []
     for status in _VERBS:
         failing = [trial.values for trial in own if trial.status == status]
         condition = separating_condition(failing, passing, constants)
         if condition is not None:
-            found.append(
+            conditions.append(
                 FailureCondition(status=status, condition=condition.text, count=len(failing))
             )
-    return found
+    return conditions

@@ -16,7 +16,7 @@ class HiddenNumbers:
     """Asks the process that holds the hidden seed.
 
     Args:
-        worker: The process.
+        worker: The process that holds the seed.
     """
 
     def __init__(self, worker: Worker) -> None:

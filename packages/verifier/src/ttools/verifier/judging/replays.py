@@ -172,7 +172,7 @@ class Replays:
 
         Args:
             case: Case of the other inputs.
-            sent: The other inputs.
+            sent: The arguments of that case.
             trial: The call with the plan.
             answer: What the process that executes plans has found out about the plan.
             is_new: If True, the plan is also executed without its launches.
@@ -251,7 +251,7 @@ class Replays:
         """Return whether the launches of a plan do not change its result, for several inputs."""
         if min(case.sizes.values(), default=2) < 2:
             return False  # many functions of one element return it
-        held = {key: value for key, value in sent.items() if key in kept}
+        kept_values = {key: value for key, value in sent.items() if key in kept}
         trial = self._execute(case, sent, right, phase, launches=False)
         is_right, compared = _is_right(trial), 0
         for values in _VALUES_WITHOUT_LAUNCHES:
@@ -259,7 +259,7 @@ class Replays:
                 return False
             compared += is_right is True
             other = replace(case, seed=self._seed(), values=values)
-            inputs = self._trials.drawn(other) | held
+            inputs = self._trials.drawn(other) | kept_values
             if "error" not in inputs and layouts(inputs) == layouts(sent):
                 trial = self._execute(other, inputs, None, phase, launches=False)
                 is_right = _is_right(trial)
@@ -312,8 +312,8 @@ class Replays:
         """Return inputs with the layouts and numbers of a call; None if they have others.
 
         Args:
-            case: Case to draw.
-            trial: The call.
+            case: Case for which inputs are drawn.
+            trial: The call whose layouts and numbers the inputs must have.
             reads: Arguments that keep the values of the call.
         """
         sent = self._trials.drawn(case)

@@ -76,7 +76,7 @@ def _contains(table: torch.Tensor, values: torch.Tensor) -> bool:
         scaled = values / values.abs().max() * scale
         margin = _CLOSE * scale
         return any(
-            bool(((table - each).abs() <= margin).all()) for each in (scaled, -scaled.flip(0))
+            bool(((table - other).abs() <= margin).all()) for other in (scaled, -scaled.flip(0))
         )
     return _shares(table, values) == 1.0 and _shares(table, values * _CHANGED) < 0.5
 

@@ -45,8 +45,8 @@ def write(form: str, folder: Path, verified: Verified) -> str:
     if form == "markdown":
         return _markdown(ordered)
     return junit.write_all(
-        report_of(found, f"{folder / name}:candidate", title=name)
-        for name, found in ordered.items()
+        report_of(verification, f"{folder / name}:candidate", title=name)
+        for name, verification in ordered.items()
     )
 
 
@@ -67,13 +67,13 @@ def _cells(name: str, found: Verification) -> tuple[str, ...]:
 
 
 def _markdown(verified: Verified) -> str:
-    rows = [_cells(name, found) for name, found in verified.items()]
+    rows = [_cells(name, verification) for name, verification in verified.items()]
     table = markdown_syntax.table("", _COLUMNS, rows)
     return f"**{markdown_syntax.escaped(conclusion(verified))}**\n\n{table}"
 
 
 def _page(folder: Path, verified: Verified) -> str:
-    outcomes = {found.outcome for found in verified.values()}
+    outcomes = {verification.outcome for verification in verified.values()}
     worst: Outcome = next((outcome for outcome in _ORDER if outcome in outcomes), "passed")
     return render_page(
         _PAGE,
@@ -84,7 +84,10 @@ def _page(folder: Path, verified: Verified) -> str:
             "reference implementation and its inputs",
         ),
         columns=_COLUMNS,
-        candidates=[_entry(name, found, n) for n, (name, found) in enumerate(verified.items(), 1)],
+        candidates=[
+            _entry(name, verification, n)
+            for n, (name, verification) in enumerate(verified.items(), 1)
+        ],
     )
 
 
