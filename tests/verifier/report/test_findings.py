@@ -10,6 +10,7 @@ import pytest
 from junitparser import JUnitXml
 from tests.chromium import Chromium
 
+import ttools.verifier.api  # noqa: F401 (registers the formats of results)
 from ttools.core.reports.registry import write_report
 from ttools.verifier.report.findings import _MEANINGS, report_of
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
