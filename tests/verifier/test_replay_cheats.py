@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from ttools.verifier.api import verify
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Plan
 from ttools.verifier.cases.tensors import elements, image_of
@@ -22,9 +23,11 @@ FILE = Path(__file__).parent / "replay_cheats.py"
 
 def verified(name: str, reference: str, inputs: str = "inputs", **options: object) -> Verification:
     words = {"candidate": name, "reference": reference, "inputs": inputs}
-    subject = {key: f"{FILE}:{function}" for key, function in words.items()}
+    subject: dict[str, Any] = {key: f"{FILE}:{function}" for key, function in words.items()}
     fixed = {"cases": 4, "shrink": 1, "all_sizes_seconds": 0, "replay_seed": 1}
     few: dict[str, Any] = {**fixed, **options}
+    if inputs == "graded_inputs":  # after a backward pass of this process, forks cannot make one
+        return verify(**subject, **few)
     return verify_here(subject, VerifyOptions(**few))
 
 
@@ -53,7 +56,8 @@ INPUTS = {
 def test_a_cheat_fails(name: str) -> None:
     reference, cases, detail = CHEATS[name]
     found = verified(name, reference, INPUTS.get(name, "inputs"), cases=cases)
-    assert [failure.failure for failure in found.failures] == ["not_computed_by_kernel"]
+    classes = [failure.failure for failure in found.failures]
+    assert classes == ["not_computed_by_kernel"], found
     assert detail in found.failures[0].detail
 
 
