@@ -52,6 +52,11 @@ _WORDS = {
     "atomic_rmw": "atomic addition",
 }
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_IN_DOMAIN = "keep the operands in the range for which the operation is defined"
+
+
+def _defect(meaning: str, help: str) -> Kind:
+    return Kind(severity="warning", meaning=meaning, help=help)
 
 
 class Accuracy(Check):
@@ -63,45 +68,30 @@ class Accuracy(Check):
     is_default = False
     is_slow = True
     kinds: ClassVar[Kinds] = {
-        "accuracy_loss": Kind(
-            severity="warning",
-            meaning="The line whose rounding errors make an output less accurate than its type and "
-            "a sound algorithm explain.",
-            help="compute this line in float32",
+        "accuracy_loss": _defect(
+            "The line whose rounding errors make an output less accurate than its type and a sound "
+            "algorithm explain.",
+            "compute this line in float32",
         ),
-        "cancellation": Kind(
-            severity="warning",
-            meaning="The line whose rounding errors a later difference of nearly equal numbers "
-            "makes large.",
-            help="rewrite the difference so that nearly equal numbers are not subtracted, for "
-            "example with libdevice.expm1 or a variance of two passes",
+        "cancellation": _defect(
+            "The line whose rounding errors a later difference of nearly equal numbers makes large.",
+            "rewrite the difference so that nearly equal numbers are not subtracted, for example "
+            "with libdevice.expm1 or a variance of two passes",
         ),
-        "overflow": Kind(
-            severity="warning",
-            meaning="A result exceeds the range of its type, and makes an output wrong.",
-            help="compute in float32, scale first, or subtract the maximum before exp",
+        "overflow": _defect(
+            "A result exceeds the range of its type, and makes an output wrong.",
+            "compute in float32, scale first, or subtract the maximum before exp",
         ),
-        "underflow": Kind(
-            severity="warning",
-            meaning="A result is too small for its type, and the loss makes an output wrong.",
-            help="scale the value before it is rounded, or keep it in float32",
+        "underflow": _defect(
+            "A result is too small for its type, and the loss makes an output wrong.",
+            "scale the value before it is rounded, or keep it in float32",
         ),
-        "nan": Kind(
-            severity="warning",
-            meaning="The operation that produces a NaN which an output receives.",
-            help="keep the operands in the range for which the operation is defined",
-        ),
-        "inf": Kind(
-            severity="warning",
-            meaning="The operation whose infinite result makes an output wrong.",
-            help="keep the operands in the range for which the operation is defined",
-        ),
-        "padded_lanes": Kind(
-            severity="warning",
-            meaning="A reduction counts lanes that the mask of a load leaves out, and its result "
-            "is stored.",
-            help="set these lanes to the neutral element right before the reduction, for example "
-            "with tl.where(mask, x, 0.0)",
+        "nan": _defect("The operation that produces a NaN which an output receives.", _IN_DOMAIN),
+        "inf": _defect("The operation whose infinite result makes an output wrong.", _IN_DOMAIN),
+        "padded_lanes": _defect(
+            "A reduction counts lanes that the mask of a load leaves out, and its result is stored.",
+            "set these lanes to the neutral element right before the reduction, for example with "
+            "tl.where(mask, x, 0.0)",
         ),
         "within_rounding": Kind(
             severity="note",
