@@ -252,10 +252,10 @@ class _Plugin:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print how much was checked, and where the report is."""
+        """Print how much was checked, where the report is, and suggested tolerances."""
         if self.options.checks is not None or self._run.tests:
             terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
-        for line in self._conclusion:
+        for line in (*self._conclusion, *self._run.tolerances()):
             terminalreporter.write_line(line)
 
 

@@ -14,11 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.location import SourceLocation
+from ttools.core.reports.accuracy import EDGES
 from ttools.sanitizer.accuracy.memory import StorageShadow
-from ttools.sanitizer.accuracy.shadow import NOTHING, scale_of_changes
+from ttools.sanitizer.accuracy.shadow import (
+    HAS_EXTENDED,
+    NOTHING,
+    Bools,
+    precision,
+    scale_of_changes,
+)
 from ttools.sanitizer.accuracy.sources import FIXED, Array, Source, Sources
+from ttools.sanitizer.accuracy.tolerances import Envelope
 
-_EPS32 = 2.0**-23
 #: Allowed error of outputs of at most 16 bits, in units in the last place.
 _NARROW_ULPS = 6.0
 #: The same for other outputs, whose type usually is the one in which the kernel computes.
@@ -34,6 +42,8 @@ _MOST_LISTED = 3
 #: A line is reported if it is the main source of this part of the elements that rounding has made
 #: wrong; other lines may have the largest share of a few elements by chance.
 _LEAST_PART = 0.2
+#: Operations that convert to a shorter type.
+_CONVERSIONS = ("fp_trunc", "fp_to_fp")
 
 
 @dataclass(kw_only=True)
@@ -84,6 +94,29 @@ class WrongElements:
 
 
 @dataclass(kw_only=True)
+class LargestError:
+    """The largest error of an output, and its parts, in units in the last place.
+
+    Attributes:
+        ulps: The error; infinite if the element is not finite and should be.
+        element: Index of the element in the storage.
+        stored: The value of the element.
+        exact: Its exact value.
+        by_rounding: The part that rounds the exact value to the type of the output.
+        by_conditioning: The part that is explained by the sensitivity to the inputs.
+        by_kernel: The rest.
+    """
+
+    ulps: float
+    element: int
+    stored: float
+    exact: float
+    by_rounding: float
+    by_conditioning: float
+    by_kernel: float
+
+
+@dataclass(kw_only=True)
 class OutputErrors:
     """The errors of the elements that a launch stored to an output.
 
@@ -93,6 +126,11 @@ class OutputErrors:
         elements: Number of the elements.
         wrong: The elements with larger errors, by source; sources of few elements are left out.
         is_sensitive: True if `ulps` is only allowed because of the sensitivity to the inputs.
+        largest: The largest error, whether it is allowed or not.
+        histogram: Numbers of elements by error; see `core.reports.accuracy`.
+        needed: What a comparison of the output with a reference must allow.
+        lines: For each line, the sum of the absolute errors that it causes, in units in the last
+            place.
     """
 
     ulps: float
@@ -100,17 +138,21 @@ class OutputErrors:
     elements: int
     wrong: tuple[WrongElements, ...]
     is_sensitive: bool
+    largest: LargestError
+    histogram: NDArray[np.int64]
+    needed: Envelope
+    lines: dict[SourceLocation, float]
 
 
 def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     """Return the relative spacing and the smallest normal number of a type.
 
     Returns:
-        None for integers, and for float64, in which the shadows are computed.
+        None for integers, and for float64 on a processor without a more precise type.
     """
     import ml_dtypes
 
-    if dtype.kind in "iub" or dtype.itemsize > 4:
+    if dtype.kind in "iub" or (dtype == np.float64 and not HAS_EXTENDED):
         return None
     info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return float(info.eps), float(info.smallest_normal)
@@ -139,24 +181,26 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     if type_limits is None or not own.size:
         return None
     eps, tiny = type_limits
-    actual = shadow.actual()[own].astype(np.float64)
+    actual = shadow.actual()[own].astype(shadow.exact.dtype)
     exact = shadow.exact[own]
     rows = shadow.rows[:, own] if len(shadow.rows) else None
     is_narrow = shadow.dtype.itemsize <= 2
     scale = np.maximum(np.abs(exact), tiny)
     with np.errstate(all="ignore"):
         error = np.abs(actual - exact)
-        limit = (_NARROW_ULPS if is_narrow else _WIDE_ULPS) * eps * scale
+        spacing = np.full(error.shape, precision(shadow.dtype))
+        if shadow.dtype == np.float64:
+            spacing[_in_float32(rows, len(own), sources)] = precision(np.dtype(np.float32))
+        changes = np.broadcast_to(scale_of_changes(rows, narrow=False), error.shape)
+        limit = (_NARROW_ULPS * eps if is_narrow else _WIDE_ULPS * spacing) * scale
         if tiny < _FLUSHED:
             limit = np.maximum(limit, tiny)
-        sensitivity = _SENSITIVITY * _EPS32 * scale_of_changes(rows, narrow=False)
+        sensitivity = _SENSITIVITY * spacing * changes
         if is_narrow:
             sensitivity = sensitivity + _NARROW_ULPS * eps * scale_of_changes(rows, narrow=True)
         allowed = np.maximum(limit, sensitivity)
         ulps = error / (eps * scale)
     origin = shadow.origin[own]
-    if np.isscalar(allowed) or allowed.ndim == 0:
-        allowed = np.full(error.shape, float(allowed))
     wrong = np.isfinite(exact) & ~(error <= allowed)
     # Without an origin, an infinity or NaN comes from the arguments.
     wrong &= np.isfinite(actual) | (origin != NOTHING)
@@ -165,7 +209,24 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     right = ~wrong & np.isfinite(ulps)
     best = np.where(right, ulps, 0.0)
     most = int(best.argmax())
+    with np.errstate(all="ignore"):
+        once = np.abs(exact.astype(shadow.dtype).astype(exact.dtype) - exact)
+        # A reference is rounded to the output's type, too, and its own errors are at least as large
+        # as those that result from rounding each input once.
+        inputs = spacing / 2 * changes
+        needs = error + eps / 2 * scale + inputs
+    needed, is_compared = Envelope(), right & np.isfinite(needs)
+    needed.add(np.abs(exact[is_compared]), needs[is_compared])
+    # An infinity or NaN without a defect comes from the arguments, and is no error.
+    seen = np.where(wrong | special, np.where(np.isfinite(ulps), ulps, np.inf), best)
+    lane = int(seen.argmax())
+    units = eps * float(scale[lane])
     return OutputErrors(
+        largest=_largest(shadow, int(own[lane]), float(seen[lane]), float(actual[lane]),
+                         float(once[lane]) / units, float(inputs[lane]) / units),
+        histogram=np.bincount(np.searchsorted(EDGES, seen), minlength=len(EDGES) + 1),
+        needed=needed,
+        lines=_lines(rows, eps * scale, sources),
         ulps=float(best[most]),
         rounding=int((right & (ulps <= 0.5 + 1e-6)).sum()),
         elements=len(own),
@@ -173,6 +234,64 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
                            rows, sources)),
         is_sensitive=bool(error[most] > limit[most]),
     )  # fmt: skip
+
+
+def _largest(
+    shadow: StorageShadow, slot: int, ulps: float, stored: float, once: float, inputs: float
+) -> LargestError:
+    """Return an error with its parts; those of rounding and of the inputs are at most `ulps`."""
+    by_rounding = min(ulps, once) if np.isfinite(once) else 0.0
+    by_conditioning = min(ulps - by_rounding, inputs) if np.isfinite(inputs) else 0.0
+    return LargestError(
+        ulps=ulps,
+        element=int(shadow.elements[slot]),
+        stored=stored,
+        exact=float(shadow.exact[slot]),
+        by_rounding=by_rounding,
+        by_conditioning=by_conditioning,
+        by_kernel=ulps - by_rounding - by_conditioning,
+    )
+
+
+def _in_float32(rows: Array | None, count: int, sources: Sources) -> Bools:
+    """Return the elements of a float64 output that the kernel has computed in float32 on purpose.
+
+    An operation in a shorter type has introduced errors of such an element, but none of these
+    errors results from a conversion to a shorter type: the inputs were not in float64.
+    """
+    is_short, is_cut = np.zeros(count, bool), np.zeros(count, bool)
+    for number in range(0 if rows is None else max(len(rows) - FIXED, 0)):
+        source = sources.table[number]
+        if source.type != "f64":
+            assert rows is not None
+            has_error = rows[FIXED + number] != 0
+            is_short |= has_error
+            if source.operation in _CONVERSIONS:
+                is_cut |= has_error
+    return np.asarray(is_short & ~is_cut)
+
+
+def _lines(rows: Array | None, units: Array, sources: Sources) -> dict[SourceLocation, float]:
+    """Return for each line the sum of the absolute errors that it causes."""
+    sums: dict[SourceLocation, float] = {}
+    for numbers in _numbers_by_line(rows, sources):
+        place = sources.table[numbers[0]].place
+        if place is not None:
+            assert rows is not None
+            own = np.abs(rows[FIXED + np.array(numbers)].sum(axis=0)) / units
+            total = float(own[np.isfinite(own)].sum())
+            if total:
+                sums[SourceLocation(place.file, place.line, 0)] = total
+    return sums
+
+
+def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
+    """Return the numbers of the sources of each line that has rows."""
+    count = 0 if rows is None else max(len(rows) - FIXED, 0)
+    lines: dict[tuple[str, int], list[int]] = {}
+    for number in range(count):
+        lines.setdefault(sources.table[number].line, []).append(number)
+    return list(lines.values())
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
@@ -199,7 +318,7 @@ def _wrong(
     lanes = np.flatnonzero(wrong)
     if not lanes.size:
         return
-    actual = shadow.actual()[own].astype(np.float64)
+    actual = shadow.actual()[own].astype(shadow.exact.dtype)
     by_line, lines = _by_line(rows, lanes, sources)
     culprit = np.abs(by_line).argmax(axis=0) if len(by_line) else np.zeros(len(lanes), np.int64)
     origin = shadow.origin[own][lanes]
@@ -233,15 +352,12 @@ def _by_line(
     rows: Array | None, lanes: NDArray[np.int64], sources: Sources
 ) -> tuple[Array, list[list[int]]]:
     """Return the errors that each line has introduced, and the sources of each line."""
-    count = 0 if rows is None else max(len(rows) - FIXED, 0)
-    lines: dict[tuple[str, int], list[int]] = {}
-    for number in range(count):
-        lines.setdefault(sources.table[number].line, []).append(number)
+    lines = _numbers_by_line(rows, sources)
     table = np.zeros((len(lines), len(lanes)))
-    for row, numbers in enumerate(lines.values()):
+    for row, numbers in enumerate(lines):
         assert rows is not None
         table[row] = rows[FIXED + np.array(numbers)][:, lanes].sum(axis=0)
-    return table, list(lines.values())
+    return table, lines
 
 
 def _contributions(
