@@ -148,7 +148,8 @@ class AccuracyRecord:
 
     def outputs(self) -> list[OutputAccuracy]:
         """Return the errors of all outputs so far."""
-        present = [output.accuracy(name) for (_, name, _), output in self._outputs.items()]
+        outputs = list(self._outputs.items())  # another thread may add outputs
+        present = [output.accuracy(name) for (_, name, _), output in outputs if output.largest]
         return united_outputs([*self._closed, *present])
 
     def line_errors(self) -> list[LineErrors]:

@@ -215,6 +215,8 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
         # as those that result from rounding each input once.
         inputs = spacing / 2 * changes
         needs = error + eps / 2 * scale + inputs
+        if tiny < _FLUSHED:
+            needs = np.where(needs <= tiny, 0.0, needs)
     needed, is_compared = Envelope(), right & np.isfinite(needs)
     needed.add(np.abs(exact[is_compared]), needs[is_compared])
     # An infinity or NaN without a defect comes from the arguments, and is no error.
