@@ -155,7 +155,7 @@ class Follower:
             operation: Name of the operation.
             result: Result of the operation, which gets the shadow.
             operands: Operands of the operation.
-            on_actual: The operation in float64 on the operands that the kernel has.
+            on_actual: The exact result of the operation on the operands that the kernel has.
             shadow: Shadow of the result, in which everything else is complete.
         """
         actual = as_exact(result.data)
@@ -338,7 +338,7 @@ def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
 
 
 def _grows(operation: str) -> bool:
-    """Return whether an infinite result of finite operands is an overflow in float64, too."""
+    """Return whether an infinite result of finite operands is an overflow in any precision."""
     return operation not in ("fdiv", "precise_divf", "approx_divf", "rsqrt", "log", "log2", "div")
 
 
@@ -569,6 +569,7 @@ def _logic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle
     differs = exact != result.data
     if differs.any():
         decision = joined_numbers([s and s.decision for s in shadows], result.data.shape)
+        assert decision is not None
         result.shadow = Truth(exact, np.where(differs, decision, np.int32(NOTHING)))
 
 

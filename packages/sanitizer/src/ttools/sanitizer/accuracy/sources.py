@@ -171,7 +171,7 @@ class Sources:
                 carried=sums.carried,
                 size=sums.size,
             )
-            for _, sums in sorted(list(self._lines.items()), key=lambda entry: entry[0][:2])
+            for _, sums in sorted(self._lines.items(), key=lambda entry: entry[0][:2])
         ]
 
     def place(self) -> SourceLocation | None:

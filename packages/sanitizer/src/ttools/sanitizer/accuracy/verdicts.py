@@ -180,28 +180,12 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     own = np.flatnonzero(shadow.launch[: shadow.count] == launch)
     if type_limits is None or not own.size:
         return None
-    eps, tiny = type_limits
-    actual = shadow.actual()[own].astype(shadow.exact.dtype)
-    exact = shadow.exact[own]
-    rows = shadow.rows[:, own] if len(shadow.rows) else None
-    is_narrow = shadow.dtype.itemsize <= 2
-    scale = np.maximum(np.abs(exact), tiny)
+    elements = _elements(shadow, own, type_limits, sources)
+    actual, exact, origin = elements.actual, elements.exact, shadow.origin[own]
+    limit, allowed = _allowed(elements)
     with np.errstate(all="ignore"):
-        error = np.abs(actual - exact)
-        spacing = np.full(error.shape, precision(shadow.dtype))
-        if shadow.dtype == np.float64:
-            spacing[_in_float32(rows, len(own), sources)] = precision(np.dtype(np.float32))
-        changes = np.broadcast_to(scale_of_changes(rows, narrow=False), error.shape)
-        limit = (_NARROW_ULPS * eps if is_narrow else _WIDE_ULPS * spacing) * scale
-        if tiny < _FLUSHED:
-            limit = np.maximum(limit, tiny)
-        sensitivity = _SENSITIVITY * spacing * changes
-        if is_narrow:
-            sensitivity = sensitivity + _NARROW_ULPS * eps * scale_of_changes(rows, narrow=True)
-        allowed = np.maximum(limit, sensitivity)
-        ulps = error / (eps * scale)
-    origin = shadow.origin[own]
-    wrong = np.isfinite(exact) & ~(error <= allowed)
+        ulps, explained = elements.error / elements.unit, allowed / elements.unit
+        wrong = np.isfinite(exact) & ~(elements.error <= allowed)
     # Without an origin, an infinity or NaN comes from the arguments.
     wrong &= np.isfinite(actual) | (origin != NOTHING)
     special = ~np.isfinite(exact) & ~np.isfinite(actual) & (origin != NOTHING)
@@ -209,49 +193,141 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     right = ~wrong & np.isfinite(ulps)
     best = np.where(right, ulps, 0.0)
     most = int(best.argmax())
-    with np.errstate(all="ignore"):
-        once = np.abs(exact.astype(shadow.dtype).astype(exact.dtype) - exact)
-        # A reference is rounded to the output's type, too, and its own errors are at least as large
-        # as those that result from rounding each input once.
-        inputs = spacing / 2 * changes
-        needs = error + eps / 2 * scale + inputs
-        if tiny < _FLUSHED:
-            needs = np.where(needs <= tiny, 0.0, needs)
-    needed, is_compared = Envelope(), right & np.isfinite(needs)
-    needed.add(np.abs(exact[is_compared]), needs[is_compared])
-    # An infinity or NaN without a defect comes from the arguments, and is no error.
     seen = np.where(wrong | special, np.where(np.isfinite(ulps), ulps, np.inf), best)
-    lane = int(seen.argmax())
-    units = eps * float(scale[lane])
     return OutputErrors(
-        largest=_largest(shadow, int(own[lane]), float(seen[lane]), float(actual[lane]),
-                         float(once[lane]) / units, float(inputs[lane]) / units),
-        histogram=np.bincount(np.searchsorted(EDGES, seen), minlength=len(EDGES) + 1),
-        needed=needed,
-        lines=_lines(rows, eps * scale, sources),
         ulps=float(best[most]),
         rounding=int((right & (ulps <= 0.5 + 1e-6)).sum()),
         elements=len(own),
-        wrong=tuple(_wrong(shadow, own, wrong | special, error, ulps, allowed / (eps * scale),
-                           rows, sources)),
-        is_sensitive=bool(error[most] > limit[most]),
-    )  # fmt: skip
+        wrong=tuple(_wrong(shadow, own, wrong | special, ulps, explained, elements.rows, sources)),
+        is_sensitive=bool(elements.error[most] > limit[most]),
+        largest=_largest(elements, own, seen, shadow),
+        histogram=np.bincount(np.searchsorted(EDGES, seen), minlength=len(EDGES) + 1),
+        needed=_needed(elements, right),
+        lines=_lines(elements.rows, elements.unit, sources),
+    )
+
+
+@dataclass(kw_only=True)
+class _Elements:
+    """The elements of an output that a launch has stored, as arrays.
+
+    Attributes:
+        actual: The stored values.
+        exact: The exact values.
+        error: The absolute differences.
+        unit: One unit in the last place at each exact value.
+        once: The absolute error of rounding each exact value to the type of the output.
+        spacing: Relative spacing of the type in which the kernel has computed each element.
+        changes: Sums of the absolute changes if each input changes by itself times one.
+        narrow_changes: The same for inputs of at most 16 bits; zero for other outputs.
+        rows: Rows of the shadows.
+        is_narrow: True if the type has at most 16 bits.
+        eps: Relative spacing of the type.
+        tiny: Smallest normal number of the type.
+    """
+
+    actual: Array
+    exact: Array
+    error: Array
+    unit: Array
+    once: Array
+    spacing: Array
+    changes: Array
+    narrow_changes: Array
+    rows: Array | None
+    is_narrow: bool
+    eps: float
+    tiny: float
+
+
+def _elements(
+    shadow: StorageShadow,
+    own: NDArray[np.int64],
+    type_limits: tuple[float, float],
+    sources: Sources,
+) -> _Elements:
+    """Return the elements in some slots of a storage's shadow."""
+    eps, tiny = type_limits
+    actual, exact = shadow.actual()[own].astype(shadow.exact.dtype), shadow.exact[own]
+    rows = shadow.rows[:, own] if len(shadow.rows) else None
+    is_narrow = shadow.dtype.itemsize <= 2
+    spacing = np.full(len(own), precision(shadow.dtype))
+    if shadow.dtype == np.float64:
+        spacing[_in_float32(rows, len(own), sources)] = precision(np.dtype(np.float32))
+    narrow = scale_of_changes(rows, narrow=True) if is_narrow else 0.0
+    with np.errstate(all="ignore"):
+        return _Elements(
+            actual=actual,
+            exact=exact,
+            error=np.abs(actual - exact),
+            unit=eps * np.maximum(np.abs(exact), tiny),
+            once=np.abs(exact.astype(shadow.dtype).astype(exact.dtype) - exact),
+            spacing=spacing,
+            changes=np.broadcast_to(scale_of_changes(rows, narrow=False), exact.shape),
+            narrow_changes=np.broadcast_to(narrow, exact.shape),
+            rows=rows,
+            is_narrow=is_narrow,
+            eps=eps,
+            tiny=tiny,
+        )
+
+
+def _allowed(elements: _Elements) -> tuple[Array, Array]:
+    """Return the errors that rounding the output explains, and those that are allowed at all."""
+    with np.errstate(all="ignore"):
+        if elements.is_narrow:
+            limit = _NARROW_ULPS * elements.unit
+        else:
+            limit = _WIDE_ULPS * elements.spacing / elements.eps * elements.unit
+        if elements.tiny < _FLUSHED:
+            limit = np.maximum(limit, elements.tiny)
+        sensitivity = _SENSITIVITY * elements.spacing * elements.changes
+        if elements.is_narrow:
+            sensitivity += _NARROW_ULPS * elements.eps * elements.narrow_changes
+        return limit, np.maximum(limit, sensitivity)
+
+
+def _needed(elements: _Elements, right: Bools) -> Envelope:
+    """Return what a comparison of the elements without a defect with a reference must allow.
+
+    The reference is rounded to the output's type, too, and its own errors are at least as large as
+    those that result from rounding each input once.
+    """
+    with np.errstate(all="ignore"):
+        needs = elements.error + elements.unit / 2 + elements.spacing / 2 * elements.changes
+        if elements.tiny < _FLUSHED:
+            needs = np.where(needs <= elements.tiny, 0.0, needs)
+    needed, is_compared = Envelope(), right & np.isfinite(needs)
+    needed.add(np.abs(elements.exact[is_compared]), needs[is_compared])
+    return needed
 
 
 def _largest(
-    shadow: StorageShadow, slot: int, ulps: float, stored: float, once: float, inputs: float
+    elements: _Elements, own: NDArray[np.int64], ulps: Array, shadow: StorageShadow
 ) -> LargestError:
-    """Return an error with its parts; those of rounding and of the inputs are at most `ulps`."""
-    by_rounding = min(ulps, once) if np.isfinite(once) else 0.0
-    by_conditioning = min(ulps - by_rounding, inputs) if np.isfinite(inputs) else 0.0
+    """Return the largest error with its parts.
+
+    Args:
+        elements: The elements.
+        own: Their slots.
+        ulps: Their errors in units in the last place; infinite for an infinity or NaN that is a
+            defect, and zero for one that comes from the arguments.
+        shadow: Shadow of the storage.
+    """
+    lane = int(ulps.argmax())
+    error, unit = float(ulps[lane]), float(elements.unit[lane])
+    inputs = float(elements.spacing[lane] / 2 * elements.changes[lane]) / unit
+    once = float(elements.once[lane]) / unit
+    by_rounding = min(error, once) if np.isfinite(once) else 0.0
+    by_conditioning = min(error - by_rounding, inputs) if np.isfinite(inputs) else 0.0
     return LargestError(
-        ulps=ulps,
-        element=int(shadow.elements[slot]),
-        stored=stored,
-        exact=float(shadow.exact[slot]),
+        ulps=error,
+        element=int(shadow.elements[own[lane]]),
+        stored=float(elements.actual[lane]),
+        exact=float(elements.exact[lane]),
         by_rounding=by_rounding,
         by_conditioning=by_conditioning,
-        by_kernel=ulps - by_rounding - by_conditioning,
+        by_kernel=error - by_rounding - by_conditioning,
     )
 
 
@@ -310,7 +386,6 @@ def _wrong(
     shadow: StorageShadow,
     own: NDArray[np.int64],
     wrong: NDArray[np.bool_],
-    error: Array,
     ulps: Array,
     allowed: Array,
     rows: Array | None,
