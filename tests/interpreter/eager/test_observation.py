@@ -119,7 +119,7 @@ def test_operations_are_observed_with_their_operands(capsys: pytest.CaptureFixtu
 @triton.jit
 def branching(x_ptr, o_ptr, n):
     x = tl.load(x_ptr)
-    if n > 3:  # the numbers of the launch have no shadow
+    if n > 3:
         x += 1
     while x < 3:
         x += 1
