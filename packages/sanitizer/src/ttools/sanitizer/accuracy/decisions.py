@@ -105,10 +105,10 @@ def _flipped(shadow: Shadow, axis: int) -> Shadow:
 
 @dataclass
 class Use:
-    """What depends on a decision.
+    """A place that depends on a decision.
 
     Attributes:
-        what: `branch`, `where`, `mask`, `number`, `sort` or `index`.
+        what: Kind of the place: `branch`, `where`, `mask`, `number`, `sort` or `index`.
         place: Where it is.
         lanes: Number of lanes that are decided differently.
     """
