@@ -44,7 +44,7 @@ class OutputAccuracy:
         rtol: Relative tolerance for a comparison with a reference; None if the output has errors
             that are defects.
         atol: Absolute tolerance for the same comparison.
-        limited: Sentence on programs that were not followed, or nothing.
+        limited: What was not followed or not seen, as text, or nothing.
     """
 
     kernel: str

@@ -37,7 +37,7 @@ class _Output:
         elements: Number of the elements that were compared.
         rounding: Number of those that are as good as rounding once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.
-        limited: Sentence on programs that were not followed, or nothing.
+        limited: What was not followed or not seen, as text, or nothing.
         is_wrong: True if a launch had an error that is not allowed.
         largest: The largest error, whether it is allowed or not.
         index: Index of the element with this error, as text.
@@ -140,7 +140,7 @@ class AccuracyRecord:
             dtype: Name of the type of its elements.
             errors: The errors of the elements that the launch has stored.
             index: Returns the index of an element of the storage as text.
-            limited: Sentence on programs that were not followed, or nothing.
+            limited: What was not followed or not seen, as text, or nothing.
         """
         key = finding.kernel, argument, dtype
         output = self._outputs.setdefault(key, _Output(finding, dtype))

@@ -23,7 +23,7 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.memory import StorageShadow
-from ttools.sanitizer.accuracy.shadow import HAS_EXTENDED
+from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
 from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
@@ -43,6 +43,10 @@ _SMALLEST_NORMAL = {"f16": 2.0**-14, "f64": 2.0**-1022}
 #: A floating-point type in a type of Triton, such as `*fp16` or `tensordesc<bf16[16, 16]>`.
 _FLOAT = re.compile(r"\b(fp|bf|f)\d")
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_FLOAT64_LIMIT = (
+    f"exact values of float64 have {np.finfo(EXTENDED).nmant + 1} bits, so a loss that these hide, "
+    "too, is not seen"
+)
 _IN_DOMAIN = "keep the operands in the range for which the operation is defined"
 
 
@@ -176,7 +180,9 @@ class Accuracy(Check):
             name = argument.name if argument else "an output"
             note = self.finding("within_rounding", "", argument=argument)
             index = partial(_index, argument=argument)
-            record.add(note, name, _type_name(storage.dtype), errors, index, limited)
+            sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
+            limits = "; ".join(filter(None, sentences))
+            record.add(note, name, _type_name(storage.dtype), errors, index, limits)
             if storage.is_full:
                 yield self.finding(
                     "unsupported", f"`{name}` has too many elements: not all are compared"
