@@ -52,11 +52,12 @@ def test_alternatives_that_are_as_close_as_their_errors_do_not_differ() -> None:
         _value([0.0] * 3),
         _value([1.0] * 3),
     )
-    assert alternatives_differ(x, zero, spacing).tolist() == [False, True, False]
-    assert alternatives_differ(one, zero, spacing).tolist() == [True] * 3
     infinite = _value([-np.inf] * 3)
-    assert not alternatives_differ(infinite, infinite, spacing).any()
-    assert alternatives_differ(infinite, one, spacing).all()
+    with np.errstate(all="ignore"):
+        assert alternatives_differ(x, zero, spacing).tolist() == [False, True, False]
+        assert alternatives_differ(one, zero, spacing).tolist() == [True] * 3
+        assert not alternatives_differ(infinite, infinite, spacing).any()
+        assert alternatives_differ(infinite, one, spacing).all()
 
 
 @given(st.integers(0, 2), st.integers(0, 2**32))
@@ -67,11 +68,14 @@ def test_a_sort_exchanges_the_shadows_of_its_lanes(axis: int, seed: int) -> None
     value.shadow = Shadow(exact, with_row(None, 0, exact - value.data))
     words = value.data.view(np.int32)
     other = (words ^ (words ^ np.flip(words, axis))).view(np.float32)
-    shadow = FloatBits(value).shadow_of(Handle(other, _F32))
+    bits = FloatBits(value)
+    bits.reduced = axis
+    shadow = bits.after_xor().shadow_of(Handle(other, _F32))
     assert shadow is not None
     assert np.array_equal(shadow.exact, np.flip(exact, axis))
     assert np.array_equal(shadow.row(0), np.flip(exact - value.data, axis))
-    assert FloatBits(value).shadow_of(Handle(other + np.float32(1), _F32)) is None
+    assert bits.after_xor().shadow_of(Handle(other + np.float32(1), _F32)) is None
+    assert bits.shadow_of(Handle(other, _F32)) is None
     same = FloatBits(value).at((0,)).shadow_of(value.at((0,)))
     assert same is not None
     assert np.array_equal(same.exact, exact[0])

@@ -66,32 +66,40 @@ class Truth:
 class FloatBits:
     """The shadow of integers that contain the bits of a float, or of another lane of it.
 
-    Triton's sort exchanges two lanes `a` and `b` by `a ^ (a ^ b)`.
+    Triton's sort exchanges two lanes `a` and `b` by `a ^ (a ^ b)`, where `a ^ b` is a reduction along
+    an axis with two elements.
 
     Args:
         value: The float.
+        exchanged: The axis along which lanes are exchanged, or None.
+
+    Attributes:
+        reduced: The axis of the last reduction of the integers, or None.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("exchanged", "reduced", "value")
 
-    def __init__(self, value: Handle) -> None:
-        self.value = value
+    def __init__(self, value: Handle, exchanged: int | None = None) -> None:
+        self.value, self.exchanged = value, exchanged
+        self.reduced: int | None = None
 
     def at(self, index: Any) -> FloatBits:
         """Return the part that belongs to the elements that a NumPy index selects."""
         return FloatBits(self.value.at(index))
+
+    def after_xor(self) -> FloatBits:
+        """Return the bits after an exclusive or with the reduction of both lanes."""
+        return FloatBits(self.value, self.reduced)
 
     def shadow_of(self, result: Handle) -> Shadow | None:
         """Return the shadow of a float with these bits; None if they are not those of the value."""
         own = self.value.shadow
         shadow = own if isinstance(own, Shadow) else Shadow(as_exact(self.value.data))
         bits, wanted = _bits(self.value), _bits(result)
-        if np.array_equal(bits, wanted):
-            return shadow
-        for axis, extent in enumerate(self.value.data.shape):
-            if extent == 2 and np.array_equal(np.flip(bits, axis), wanted):
-                return _flipped(shadow, axis)
-        return None
+        if self.exchanged is None:
+            return shadow if np.array_equal(bits, wanted) else None
+        is_exchanged = np.array_equal(np.flip(bits, self.exchanged), wanted)
+        return _flipped(shadow, self.exchanged) if is_exchanged else None
 
 
 def _bits(value: Handle) -> Any:

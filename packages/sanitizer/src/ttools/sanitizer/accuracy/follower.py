@@ -559,7 +559,7 @@ def _logic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle
     if operation == "xor":
         bits = next((h.shadow for h in (a, b) if isinstance(h.shadow, FloatBits)), None)
         if bits is not None:
-            result.shadow = bits
+            result.shadow = bits.after_xor()
             return
     shadows = [h.shadow if isinstance(h.shadow, Truth) else None for h in (a, b)]
     if all(shadow is None for shadow in shadows) or a.element.text != "i1":
@@ -706,6 +706,8 @@ def _reduce(f: Follower, operation: str, arguments: Sequence[Any], results: Any)
     name = getattr(function, "__name__", "")
     results = list(results)
     value, result = handles[0], results[0]
+    if isinstance(value.shadow, FloatBits):
+        value.shadow.reduced = axis
     if not is_float(value):
         return
     if name == "_sum_combine":
