@@ -66,8 +66,8 @@ class Truth:
 class FloatBits:
     """The shadow of integers that contain the bits of a float, or of another lane of it.
 
-    Triton's sort exchanges two lanes `a` and `b` by `a ^ (a ^ b)`, where `a ^ b` is a reduction along
-    an axis with two elements.
+    Triton's sort exchanges two lanes `a` and `b` by `a ^ (a ^ b)`, where `a ^ b` is a reduction
+    along an axis with two elements.
 
     Args:
         value: The float.
