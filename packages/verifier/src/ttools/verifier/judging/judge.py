@@ -25,6 +25,7 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
+from ttools.verifier.judging.constant_references import ConstantReferences
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.hidden import HiddenNumbers
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
@@ -99,6 +100,7 @@ class Judge:
         self._gpu = ""
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
+        self._constants = ConstantReferences()
         self._replays: Replays | None = None
         self._hidden_seed: int | None = None
         #: Integers that each configuration of the autotuners passes to kernels, by its number.
@@ -272,6 +274,7 @@ class Judge:
                 self._add(problem, case)
             self._renew()
         else:
+            self._constants.count(case, self._domain.labels(case.choices), trial.right)
             self._replay(case, trial)
         return trial
 
@@ -500,6 +503,10 @@ class Judge:
                 verdict = "inconclusive"
                 reasons.append("no case could be checked")
                 notes.append(f"no case could be checked: {self._last_skipped}")
+            elif self._constants.is_everywhere:
+                verdict = "inconclusive"
+                reasons.append("the reference is constant in all cases")
+            notes += self._constants.notes()
             if not replay.verified:
                 required = self._options.replay == "required"
                 verdict = "inconclusive" if required else verdict
