@@ -63,6 +63,7 @@ def answer(*results: torch.Tensor, name: str = "result") -> dict[str, object]:
     ("result", "text"),
     [
         (torch.zeros(8), "0"),
+        (-torch.zeros(8), "0"),
         (torch.full((2, 4), 1.5), "1.5"),
         (torch.full((8,), torch.nan), "NaN"),
         (torch.ones(8, dtype=torch.int32), "1"),

@@ -57,6 +57,8 @@ class Failure:
         where: Line of the user's code, as `file:line` or `file:line:column`.
         excerpt: Source of this line, with carets under the expression; empty if unknown.
         witness: Program and lane of a finding, and values of variables there.
+        condition: A clause that says for which sizes and parameters the failure occurs, found by
+            changing those of the reduced inputs; empty if no simple condition is known.
         help: Advice of a finding.
         issue: Text for an issue if the compiler or the hardware is suspected.
         test: Path of the test file that shows the failure, if one was written.
@@ -78,6 +80,7 @@ class Failure:
     where: str = ""
     excerpt: str = ""
     witness: str = ""
+    condition: str = ""
     help: str = ""
     issue: str = ""
     test: str | None = None

@@ -85,7 +85,7 @@ def _is_constant(result: torch.Tensor) -> bool:
 def _text(element: torch.Tensor) -> str:
     value = element.item()
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else number(value)
+        return "NaN" if math.isnan(value) else number(value + 0.0)  # -0.0 is 0
     return str(value)
 
 

@@ -25,6 +25,7 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
+from ttools.verifier.judging.conditions import failing_condition
 from ttools.verifier.judging.constant_references import ConstantReferences
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.hidden import HiddenNumbers
@@ -45,6 +46,11 @@ K = TypeVar("K")
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Most attempts to reduce the inputs after a launch or a call that exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
+#: Most cases that are run to find the condition under which a candidate fails.
+_TRIES_OF_CONDITIONS = 40
+#: Classes of failures that may depend on sizes and parameters; a condition is searched for the
+#: first one that occurred. Wrong values come first, because no source line explains them.
+_WITH_CONDITION = ("wrong_values", "unwritten", "exception", "layout", "race", "memory")
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
 #: A call that failed after other calls is repeated alone this many times, because it may fail only
@@ -59,11 +65,17 @@ _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU
 
 @dataclass
 class _Failed:
-    """A failure, its case, and the number of the case in the plan with which it was found."""
+    """A failure and its case.
+
+    Attributes:
+        number: Number of the case in the plan with which the failure was found.
+        condition: A clause that says for which inputs the failure occurs; empty if unknown.
+    """
 
     problem: Mismatch
     case: Case
     number: int = 0
+    condition: str = ""
 
 
 class Judge:
@@ -149,6 +161,7 @@ class Judge:
                     break
                 self._try(kind, case)
             self._shrink()
+            self._describe_failing_inputs()
             if self._options.on == "gpu":
                 self._ask_gpu()
             self._try_all_sizes(plan)
@@ -474,6 +487,25 @@ class Judge:
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 
+    def _describe_failing_inputs(self) -> None:
+        """Find a condition on the inputs of one failure."""
+        name = next((name for name in _WITH_CONDITION if name in self._failed), None)
+        if name is None or not self._options.shrink:
+            return
+        failed = self._failed[name]
+
+        def fails(case: Case) -> bool | None:
+            if self._processes.is_endless:
+                return None
+            trial = self._anew(case)
+            is_decided = not (trial.skipped or trial.unsupported)
+            return name in trial.classes if is_decided else None
+
+        with contextlib.suppress(WorkerEndedError):
+            if fails(failed.case):
+                tries = _TRIES_OF_CONDITIONS
+                failed.condition = failing_condition(failed.case, self._domain, fails, tries)
+
     def _problem_of(self, name: str, case: Case) -> Mismatch | None:
         """Return the problem of a class that a case has in a new process; None if it has none."""
         return next((e for e in self._problems_of(case) if e.failure == name), None)
@@ -582,6 +614,7 @@ class Judge:
             where=problem.where,
             excerpt=self._processes.excerpt(problem.where),
             witness=problem.witness,
+            condition=failed.condition,
             help=problem.help,
             issue=problem.evidence.get("issue", ""),
         )

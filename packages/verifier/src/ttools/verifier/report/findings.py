@@ -84,7 +84,7 @@ def conclusion_of(found: Verification, name: str) -> str:
 def _finding(
     failure: Failure, severity: Severity, name: str, definition: SourceLocation | None
 ) -> Finding:
-    notes = [failure.witness, f"inputs: {circumstances(failure)}"]
+    notes = [failure.witness, f"inputs: {circumstances(failure)}", failure.condition]
     notes += [f"test: {failure.test}" if failure.test else ""]
     notes += [f"issue:\n\n{failure.issue}" if failure.issue else ""]
     return Finding(

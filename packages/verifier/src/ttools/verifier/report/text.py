@@ -138,6 +138,8 @@ def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterato
     if failure.witness:
         yield from _wrapped(failure.witness, "    ")
     yield from _wrapped(f"inputs: {circumstances(failure)}", "    ")
+    if failure.condition:
+        yield from _wrapped(failure.condition, "    ")
     for help_text in advice(failure):
         yield from _wrapped(f"help: {help_text}", "    ")
     if failure.test:
