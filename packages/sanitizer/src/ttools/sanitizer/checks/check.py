@@ -53,8 +53,7 @@ SHARED_KINDS: Kinds = {
         severity="warning",
         meaning="An autotuned kernel changes a tensor that it reads, and the autotuner, "
         "which launches it many times, does not restore the tensor.",
-        help="name the argument in `restore_value` of triton.autotune, or in `reset_to_zero` if it "
-        "begins with zeros",
+        help="name the argument in `restore_value` of triton.autotune",
     ),
     "interrupted": Kind(
         severity="note",
