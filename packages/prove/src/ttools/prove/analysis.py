@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ttools.core.compilation.compile_errors import message_in_one_line
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.location import user_location
 from ttools.core.ownership import is_program_frame
@@ -173,9 +174,7 @@ class Analysis:
             self._abstain(self._host_abstention(str(error), error, where.box))
             return path, None
         except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-            lines = str(error).strip().split("\n")
-            # In the message of a CompilationError, the error comes last, after the source.
-            line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
+            line = message_in_one_line(error)
             reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
             phrase = reason
             if type(error).__name__ == "CompilationError":
