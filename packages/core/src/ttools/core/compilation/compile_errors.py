@@ -109,7 +109,8 @@ def _failure(error: Any) -> Failure:
     constants: dict[str, Any] = {}
     ones: frozenset[str] = frozenset()
     for frame_locals in _frames(error):
-        function, values = frame_locals.get("self"), frame_locals.get("constexprs")
+        function: Any = frame_locals.get("self")
+        values = frame_locals.get("constexprs")
         if hasattr(function, "params") and isinstance(values, Mapping):
             parameters = [parameter.name for parameter in function.params]
             constants = {n: values[i,] for i, n in enumerate(parameters) if (i,) in values}
