@@ -11,7 +11,7 @@ import torch
 
 from ttools.sanitizer.memory.pattern import fill, new_word
 from ttools.verifier.cases.tensors import elements
-from ttools.verifier.oracle.comparison import compare_part, difference, holds_poison
+from ttools.verifier.oracle.comparison import compare, compare_part, difference, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
 
@@ -210,3 +210,23 @@ def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
         for rounded in (63, 64):
             assert classes(fake, first * torch.tensor([1, rounded / 127]), x=x) == []
         assert classes(fake, first * torch.tensor([1, 30 / 127]), x=x) == ["wrong_values"]
+
+
+def test_the_largest_error_is_a_share_of_the_tolerance() -> None:
+    x = drawn(4, 8)
+    right = evaluate(lambda x: x * 2, {"x": x}, [])
+    errors: dict[str, float] = {}
+    for step in (0.0, 2e-5, 1e-5):
+        result = x * 2
+        result[0, 0] *= 1 + step
+        assert compare(right, [described("result", result, {})], errors) == []
+    assert list(errors) == ["result (float32)"]
+    # The tolerance is 1.5 * 3e-5 of the value, plus a part that depends on the largest element.
+    assert 0.2 < errors["result (float32)"] <= 2 / 4.5 * 1.01
+
+
+def test_results_of_integers_have_no_largest_error() -> None:
+    errors: dict[str, float] = {}
+    right = evaluate(lambda x: x * 2, {"x": torch.arange(4)}, [])
+    assert compare(right, [described("result", torch.arange(4) * 2, {})], errors) == []
+    assert errors == {}

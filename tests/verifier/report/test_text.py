@@ -143,3 +143,14 @@ def test_the_line_of_a_batch_gives_the_reason_of_an_unknown_verdict() -> None:
     note = "the file cannot be loaded"
     lost = Verification(verdict="inconclusive", failures=(), covered={}, notes=(note,))
     assert line_of("lost.py", lost) == f"lost.py: unknown ({note})"
+
+
+def test_a_pass_tells_the_largest_error() -> None:
+    covered = {"cases": 3, "largest errors": {"result (float16)": 0.42, "total (float32)": 0.0}}
+    passed = Verification(verdict="pass", failures=(), covered=covered)
+    text = " ".join(text_of(passed, "k").split())
+    assert (
+        "largest error, as a share of the tolerance: 42% in result (float16), 0% in total (float32)"
+    ) in text
+    failed = Verification(verdict="fail", failures=(), covered=covered)
+    assert "largest error" not in text_of(failed, "k")

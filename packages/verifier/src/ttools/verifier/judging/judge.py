@@ -113,6 +113,7 @@ class Judge:
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
         self._constants = ConstantReferences()
+        self._largest_errors: dict[str, float] = {}
         self._replays: Replays | None = None
         self._hidden_seed: int | None = None
         #: Integers that each configuration of the autotuners passes to kernels, by its number.
@@ -287,6 +288,8 @@ class Judge:
                 self._add(problem, case)
             self._renew()
         else:
+            for label, error in trial.largest_errors.items():
+                self._largest_errors[label] = max(error, self._largest_errors.get(label, 0.0))
             self._constants.count(case, self._domain.labels(case.choices), trial.right)
             self._replay(case, trial)
         return trial
@@ -555,6 +558,8 @@ class Judge:
                 reasons.append(f"only the first {cases} tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(names) for key, names in self._kinds.items()})
+        if self._largest_errors:
+            covered["largest errors"] = self._largest_errors
         if self._gpu:
             covered["gpu"] = self._gpu
         if self._options.gpu is not None:

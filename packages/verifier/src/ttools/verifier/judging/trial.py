@@ -49,6 +49,7 @@ class Trial:
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
+        largest_errors: Largest errors of the results in tolerances, see `compare`.
         seconds: Time that the call took.
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
@@ -76,6 +77,7 @@ class Trial:
     is_gone: bool = False
     sent: dict[str, Any] = field(default_factory=dict)
     right: dict[str, Any] = field(default_factory=dict)
+    largest_errors: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
@@ -371,7 +373,7 @@ class Trials:
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
         trial.results = self._found(sent, right, answer)
-        wrong = compare(right, trial.results)
+        wrong = compare(right, trial.results, trial.largest_errors)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(answer, right, images, is_right=not wrong)

@@ -70,12 +70,18 @@ class Mismatch:
         return replace(self, failure=failure, detail=detail, evidence=evidence or {})
 
 
-def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch]:
+def compare(
+    right: dict[str, Any],
+    found: list[dict[str, Any]],
+    largest_errors: dict[str, float] | None = None,
+) -> list[Mismatch]:
     """Return the mismatches of the results of a call.
 
     Args:
         right: Answer of the reference's process, as `evaluate` returns it.
         found: Descriptions of the candidate's results.
+        largest_errors: Receives the largest error of each result of floats, divided by the
+            tolerance, by a label such as `result (float16)`.
     """
     expected = right["given"]
     if [part["name"] for part in expected] != [part["name"] for part in found]:
@@ -86,7 +92,7 @@ def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch
     return [
         problem
         for parts in zip(expected, double, spread, found, strict=True)
-        for problem in compare_part(*parts)
+        for problem in compare_part(*parts, largest_errors=largest_errors)
     ]
 
 
@@ -98,7 +104,12 @@ def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
 
 
 def compare_part(
-    given: dict[str, Any], double: Any, spread: Any, found: dict[str, Any], poison: bool = True
+    given: dict[str, Any],
+    double: Any,
+    spread: Any,
+    found: dict[str, Any],
+    poison: bool = True,
+    largest_errors: dict[str, float] | None = None,
 ) -> list[Mismatch]:
     """Return the mismatches of one part of a result.
 
@@ -108,6 +119,7 @@ def compare_part(
         spread: Spread of the part, see `evaluation`; None if there is none.
         found: Description of the candidate's part.
         poison: If True, unwritten memory contains a pattern that marks it.
+        largest_errors: Receives the largest error, see `compare`.
     """
     name = given["name"]
     if given["kind"] != "tensor" or found["kind"] != "tensor":
@@ -134,6 +146,9 @@ def compare_part(
     if value.dtype.is_complex or dtype_of(given["dtype"]).is_complex:
         return [*problems, *_complex(name, given, double, spread, value)]
     wrong, error = wrong_elements(given, double, spread, value)
+    if largest_errors is not None and value.dtype.is_floating_point and error.numel():
+        label = f"{name} ({given['dtype'].removeprefix('torch.')})"
+        largest_errors[label] = max(float(error.max()), largest_errors.get(label, 0.0))
     if not bool(wrong.any()):
         return problems
     unwritten = wrong & holds_poison(value) if poison else torch.zeros_like(wrong)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ttools.core.location import location_of_line
 from ttools.core.reports.cases import Statement
+from ttools.core.reports.numbers import rounded_percent
 from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import ranges_text
 from ttools.core.reports.text import location_text
@@ -217,6 +218,10 @@ def statements(found: Verification) -> Iterator[Statement]:
     """Yield what was examined besides the cases, and what was not."""
     if emulated := found.covered.get("emulated GPU"):
         yield Statement(f"emulated GPU: {emulated}")
+    errors = found.covered.get("largest errors", {})
+    if errors and found.verdict == "pass":
+        listed = ", ".join(f"{rounded_percent(e)} in {label}" for label, e in errors.items())
+        yield Statement(f"largest error, as a share of the tolerance: {listed}")
     yield from _all_sizes(found.covered.get("all sizes", {}))
     yield from _replay(found)
     if found.replay.seed is not None:
