@@ -74,7 +74,7 @@ def details(answer: dict[str, Any], x: torch.Tensor, wanted: torch.Tensor) -> li
     answer = {"launches": 1, "lazy": [], **answer}
     right = {"given": [described("result", wanted, {})], "operators": ["isnan"]}
     image = described("x", x, {})["image"]
-    return [each.detail for each in work_of_torch(answer, right, [image], is_right=True)]
+    return [each.detail for each in work_of_torch(answer, right, {"x": image}, is_right=True)]
 
 
 def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:

@@ -330,7 +330,7 @@ class Trials:
 
     # ---- comparing
     def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
-        images = [part for _, part in _flat(sent) if isinstance(part, TensorImage)]
+        images = {name: part for name, part in _flat(sent) if isinstance(part, TensorImage)}
         trial = Trial(
             sent=sent,
             right=right,
@@ -379,7 +379,7 @@ class Trials:
             trial.launches
             or trial.problems
             or is_telling(right)
-            or any(0 in e.shape for e in images)
+            or any(0 in e.shape for e in images.values())
         )
         return trial
 
