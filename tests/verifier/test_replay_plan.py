@@ -173,6 +173,15 @@ FAILING = {
         replace(PLAN, storages=(InputStorage("y", 16), *PLAN.storages[1:])),
         "no argument `y`",
     ),
+    "one argument with two numbers": (
+        replace(PLAN, storages=(PLAN.storages[0], InputStorage("x", 16), *PLAN.storages[2:])),
+        "storage 1 is another storage of the plan",
+    ),
+    "one result with two numbers": (changed(1, results=(view(3),)), "step 1, `aten::add_.Tensor`"),
+    "an operand that has a position": (
+        changed(1, arguments=(view(2),), keywords={"other": view(0)}),
+        "passed by its name",
+    ),
     "no TTIR": (launching(), "reading the TTIR of kernel `k`"),
 }
 
