@@ -302,7 +302,7 @@ class Replays:
                     None,
                     "`inputs` raises or returns different shapes or numbers for other seeds",
                 )
-            if any(_has_floats(sent.get(key)) for key in kept) or (
+            if any(_has_data(sent.get(key)) for key in kept) or (
                 kept and all(key in kept or not _has_elements(e) for key, e in sent.items())
             ):
                 return None, f"the candidate reads elements of {_listed(reads)} on the host"
@@ -470,10 +470,14 @@ def _count_of(arguments: dict[str, Any]) -> int:
     return sum(math.prod(part.shape) for part in parts if _is_image(part))
 
 
-def _has_floats(value: Any) -> bool:
-    """Return whether an argument contains enough floats that a result may depend on them."""
+def _has_data(value: Any) -> bool:
+    """Return whether an argument contains enough floats that a result may depend on them.
+
+    Bytes are often quantised floats. Integers of other types are lengths, offsets or indices.
+    """
     images = [part for _, part in flat(value) if _is_image(part)]
-    return any("float" in image.dtype and math.prod(image.shape) >= _TELLING for image in images)
+    kinds = ("float", "bfloat", "complex", "int8", "uint8")
+    return any(e.dtype.startswith(kinds) and math.prod(e.shape) >= _TELLING for e in images)
 
 
 def _has_elements(value: Any) -> bool:
