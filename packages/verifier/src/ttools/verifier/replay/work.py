@@ -53,6 +53,12 @@ CONVERTING = frozenset(["_to_copy", "copy"])
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 _TELLING = 8
+#: Larger tensors that torch moved are not compared.
+_MOST = 1 << 20
+#: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
+#: multiplies by almost one only copies.
+_CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
+_CLOSE_F32 = 1e-4
 
 
 class Work:
@@ -228,8 +234,9 @@ class MovedValues:
     """
 
     def __init__(self) -> None:
-        #: By elements: the operator that arranged or converted them; empty for arguments.
-        self._operators: dict[bytes, str] = {}
+        #: By type and number of elements: tensors, and the operators that arranged or converted
+        #: them; empty for arguments.
+        self._tensors: dict[tuple[torch.dtype, int], list[tuple[torch.Tensor, str]]] = {}
         #: By storage: the operator that wrote to it; empty if its elements are those of an argument
         #: in the same order. Storages that a kernel or a computation has written to are left out.
         self._storages: dict[int, str] = {}
@@ -238,7 +245,7 @@ class MovedValues:
         """Remember an argument, or a storage that contains a constant or nothing."""
         self._storages[storage] = ""
         if tensor is not None:
-            self._operators[_digest(tensor)] = ""
+            self._remember(tensor, "")
 
     def computed(self, storages: Iterable[int]) -> None:
         """Forget storages that a kernel writes to, or an operator that computes."""
@@ -264,24 +271,37 @@ class MovedValues:
             is_whole: If True, the tensor fills its storage.
         """
         if not all(
-            other.storage in self._storages or _digest(elements) in self._operators
+            other.storage in self._storages or self._find(elements) is not None
             for other, elements in taken
         ):
             self.computed([view.storage])
             return
-        name = self._operators.setdefault(_digest(tensor), short_name(operator))
+        name = self._remember(tensor, short_name(operator))
         self._storages[view.storage] = name if is_whole else short_name(operator)
 
     def load(self, view: TensorSpec, tensor: torch.Tensor) -> None:
         """Remember a tensor that was filled in parts and that a kernel now reads."""
         if view.is_dense and (operator := self._storages.get(view.storage)):
-            self._operators.setdefault(_digest(tensor), operator)
+            self._remember(tensor, operator)
 
     def operator_of(self, result: torch.Tensor) -> str:
         """Return the operator that made a result; empty if none did, or if it is trivial."""
-        if result.numel() < _TELLING or _is_trivial(result):
-            return ""
-        return self._operators.get(_digest(result), "")
+        return "" if _is_trivial(result) else self._find(result) or ""
+
+    def _remember(self, tensor: torch.Tensor, operator: str) -> str:
+        """Remember a tensor, and return the operator that first made a tensor of its elements."""
+        found = self._find(tensor)
+        if found is not None:
+            return found
+        if _TELLING <= tensor.numel() <= _MOST:
+            known = self._tensors.setdefault((tensor.dtype, tensor.numel()), [])
+            known.append((tensor.detach().clone().reshape(-1), operator))
+        return operator
+
+    def _find(self, tensor: torch.Tensor) -> str | None:
+        known = self._tensors.get((tensor.dtype, tensor.numel()), ())
+        plain = tensor.detach().reshape(-1)
+        return next((operator for one, operator in known if _is_close(one, plain)), None)
 
 
 def short_name(operator: str) -> str:
@@ -316,6 +336,15 @@ def _is_float(view: TensorSpec) -> bool:
 
 def _is_integer(view: TensorSpec) -> bool:
     return view.dtype.startswith(("int", "uint"))
+
+
+def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have the same elements; floats may differ a little."""
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    close = _CLOSE.get(one.dtype, _CLOSE_F32)
+    pair = one.double(), other.double()
+    return bool(torch.isclose(*pair, rtol=close, atol=0.0, equal_nan=True).all())
 
 
 def _is_trivial(result: torch.Tensor) -> bool:
