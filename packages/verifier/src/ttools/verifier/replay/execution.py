@@ -255,8 +255,6 @@ def _call(step: OperatorStep, memory: _Memory, number: int) -> list[torch.Tensor
     operator = find_operator(step.operator)
     if operator is None:
         raise PlanError(f"this torch has no operator `{step.operator[:80]}`")
-    if any(e.name in step.keywords and not e.kwarg_only for e in operator._schema.arguments):
-        raise PlanError(f"step {number}, `{step.operator[:80]}`: an operand is passed by its name")
     arguments = [_value(operand, memory) for operand in step.arguments]
     keywords = {name: _value(operand, memory) for name, operand in step.keywords.items()}
     try:
