@@ -4,9 +4,9 @@ A wrapper of a kernel may allocate, view, copy and convert tensors, and compute 
 All other operators are counted, including those that do not compute floats: the process that
 compares results decides whether the reference needs these. Integers that contain floats count as
 floats: views of memory that contains floats, conversions of floats that change their values, and
-operands of bit operators. Kernels can convert floats to integers of the same order, so sorting the
-integers of a kernel counts as a test of floats. The counts are made when a call is recorded, and
-again when its plan is executed.
+operands of bit operators. Kernels can convert floats to integers and back, so operators on integers
+of kernels count as tests of floats. The counts are made when a call is recorded, and again when its
+plan is executed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Work:
                 self._note(short_name(operator), every, 0, every)
             self._floats |= storages
         else:
-            tested = every if name in ORDERS and is_of_kernel else most(floats)
+            tested = every if is_of_kernel else most(floats)
             self._note(short_name(operator), 0, tested, every)
         return not is_changing
 
