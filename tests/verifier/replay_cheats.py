@@ -110,7 +110,7 @@ def constant_for_nan(x):
 
 # ---- launches that do nothing
 def flip_reference(x):
-    return x.flip(0)
+    return x.flip(0) * 1.0
 
 
 def launches_without_effect(x):
@@ -367,9 +367,26 @@ def converted_to_bools(x):
 
 
 # ---- moves and conversions
+def plain_flip_reference(x):
+    return x.flip(0)
+
+
 def flips_a_copy(x):
     """Let a kernel copy, and torch arrange the elements."""
     return launched(copy_kernel, x).flip(0)
+
+
+@triton.jit
+def almost_copy_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 1.000001, mask=c < n)
+
+
+def copies_a_flip(x):
+    """Let torch arrange the elements, and a kernel multiply by almost one."""
+    return launched(almost_copy_kernel, x.flip(0))
 
 
 def table_inputs(rows, columns, seed):

@@ -237,7 +237,7 @@ def test_elements_that_torch_moved_are_known_again(
     data, problem = recorder.plan([("result", result)])
     assert not problem
     executor.run(read_plan(data), {"x": x})
-    assert executor.moved == ([["result", operator]] if operator else [])
+    assert executor.moved == ([["result", operator, False]] if operator else [])
 
 
 def test_a_question_that_the_reference_asks_is_computing() -> None:

@@ -89,10 +89,6 @@ def work_of_torch(
             size = max(results) if "[" not in part else _OF_A_PART
             detail = f"{part} was computed by torch's `{name}`"
             return [_not_computed(detail, operators=[[name], size])]
-    for part, name in answer.get("moved", ()):
-        if is_right and is_moving:
-            detail = f"{part} was made by torch's `{name}`, and the kernels only copy it"
-            return [_not_computed(detail, replay=True)]
     for part in answer["lazy"]:
         return [
             _not_computed(

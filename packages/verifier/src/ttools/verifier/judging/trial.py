@@ -54,6 +54,8 @@ class Trial:
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
         tables: Results of a repeated call that are copies of constants: name and description.
+        moved: Results of a repeated call that torch made of arguments by moves: name, operator, and
+            whether a kernel has copied them.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Trial:
     plan: bytes = b""
     no_plan: str = ""
     tables: list[list[str]] = field(default_factory=list)
+    moved: list[list[Any]] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -346,6 +349,7 @@ class Trials:
             log=answer.get("log", []),
             replaced=answer.get("replaced", []),
             tables=answer.get("tables", []),
+            moved=answer.get("moved", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]

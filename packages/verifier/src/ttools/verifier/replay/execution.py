@@ -44,7 +44,8 @@ class Executor:
     Attributes:
         work: The operators of the last plan that computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
-        moved: Results of the last plan that torch made of arguments by moves: name and operator.
+        moved: Results of the last plan that torch made of arguments by moves: name, operator, and
+            whether a kernel has copied them.
         tables: Results of the last plan that are copies of constants: name and description.
     """
 
@@ -54,7 +55,7 @@ class Executor:
         self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
         self._moved = MovedValues()
         self.copied: list[list[str]] = []
-        self.moved: list[list[str]] = []
+        self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
 
     def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -97,7 +98,7 @@ class Executor:
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
             if by := self._moved.operator_of(result):
-                self.moved.append([name, by])
+                self.moved.append([name, by, spec.storage in self.work.of_kernels])
             if spec.storage in self.work.constants:
                 self.tables.append([name, "a tensor that no kernel wrote"])
             elif self._constants.contain(result):

@@ -73,6 +73,8 @@ class Work:
             of tensors of any kind that it computed or rearranged. For each use, the largest operand
             or result counts.
         constants: Numbers of the storages that contain constants.
+        of_kernels: Numbers of the storages whose contents a kernel wrote, or an operator made of
+            such contents.
     """
 
     def __init__(self, constants: Iterable[int] = ()) -> None:
@@ -80,8 +82,7 @@ class Work:
         self.constants = set(constants)
         #: Storages that contained floats, also if integers are viewed there.
         self._floats: set[int] = set()
-        #: Storages whose contents a kernel wrote, or an operator made of such contents.
-        self._of_kernels: set[int] = set()
+        self.of_kernels: set[int] = set()
         #: Number of reads of single elements, and of operators on them.
         self._single: Counter[str] = Counter()
 
@@ -110,16 +111,16 @@ class Work:
         is_conversion = name in CONVERTING and bool(changes)
         is_of_bits = is_conversion and any(_is_integer(view) for view, _ in changes)
         # A kernel may write integers in a float type, which its wrapper converts.
-        of_kernel = all(view.storage in self._of_kernels for view in floats)
-        is_of_kernel = any(view.storage in self._of_kernels for view in taken)
+        of_kernel = all(view.storage in self.of_kernels for view in floats)
+        is_of_kernel = any(view.storage in self.of_kernels for view in taken)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
-        self._of_kernels -= storages
+        self.of_kernels -= storages
         if is_constant or _makes_constants(name, taken, storages):
             self.constants |= storages
             return False
         self.constants -= storages
         if is_of_kernel and name not in ALLOCATING:
-            self._of_kernels |= storages
+            self.of_kernels |= storages
         has_bits = name in _BITS and any(map(_is_integer, (*taken, *made)))
         is_changing = is_conversion and (
             is_of_bits or not (is_exact and (of_kernel or not has_integers))
@@ -146,7 +147,7 @@ class Work:
         """Record that a kernel writes to storages."""
         written = set(storages)
         self.constants -= written
-        self._of_kernels |= written
+        self.of_kernels |= written
 
     def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
         """Count elements that leave torch, because the program can compute with them elsewhere."""
