@@ -444,9 +444,10 @@ def _is_moved(trial: Trial) -> bool | None:
 
     A wrapper may also return a tensor that it has moved, beside the results of kernels.
     """
-    is_right, telling = _is_right(trial), _telling_parts(trial.right).keys()
+    is_right = _is_right(trial)
     if not is_right:
         return is_right
+    telling = _telling_parts(trial.right).keys()
     moved = {part: is_copied for part, _, is_copied in trial.moved if part in telling}
     return moved.keys() == telling or any(moved.values())
 
