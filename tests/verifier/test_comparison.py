@@ -79,6 +79,14 @@ def test_only_close_floats_may_round_to_either_integer() -> None:
     assert classes(reference, torch.tensor([1, 1, 3], dtype=torch.int32), x=x) == ["wrong_values"]
 
 
+def test_large_integers_have_the_error_of_their_floats() -> None:
+    x = drawn(50)
+    reference = lambda x: (x * 2.0**30).to(torch.int64)  # noqa: E731
+    near = (x.double() * (1 + 1e-6) * 2.0**30).to(torch.int64)
+    assert classes(reference, near, x=x) == []
+    assert classes(reference, torch.zeros_like(near), x=x) == ["wrong_values"]
+
+
 def test_unwritten_elements_are_named() -> None:
     x = drawn(4)
     result = x.clone()

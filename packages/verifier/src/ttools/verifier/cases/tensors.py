@@ -40,9 +40,24 @@ class TensorImage:
         return self.spec.shape
 
 
+class _Codec(DataCodec):
+    """Replaces control characters in texts, which could rewrite a report on a terminal."""
+
+    def decode(self, data: bytes) -> Any:
+        return map_tensors(_printable, super().decode(data), str)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 #: The encoding of messages between the processes of a verification. A candidate is not trusted, so
 #: its process must not be able to send objects, as pickles would permit.
-CODEC = DataCodec(TensorImage)
+CODEC = _Codec(TensorImage)
 
 
 def name_of(dtype: torch.dtype) -> str:

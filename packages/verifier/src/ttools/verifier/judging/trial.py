@@ -55,6 +55,8 @@ class Trial:
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
         tables: Results of a repeated call that are copies of constants: name and description.
+        moved: Results of a repeated call that torch made of arguments by moves: name, operator, and
+            whether a kernel has copied them.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -83,6 +85,7 @@ class Trial:
     plan: bytes = b""
     no_plan: str = ""
     tables: list[list[str]] = field(default_factory=list)
+    moved: list[list[Any]] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -332,7 +335,7 @@ class Trials:
 
     # ---- comparing
     def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
-        images = [part for _, part in _flat(sent) if isinstance(part, TensorImage)]
+        images = {name: part for name, part in _flat(sent) if isinstance(part, TensorImage)}
         trial = Trial(
             sent=sent,
             right=right,
@@ -348,6 +351,7 @@ class Trials:
             log=answer.get("log", []),
             replaced=answer.get("replaced", []),
             tables=answer.get("tables", []),
+            moved=answer.get("moved", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
@@ -381,7 +385,7 @@ class Trials:
             trial.launches
             or trial.problems
             or is_telling(right)
-            or any(0 in e.shape for e in images)
+            or any(0 in e.shape for e in images.values())
         )
         return trial
 

@@ -33,6 +33,7 @@ from ttools.verifier.oracle.precision import (
     least_precise,
 )
 from ttools.verifier.oracle.rounding import Rounding
+from ttools.verifier.replay.operators import SELECTING
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -67,6 +68,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return the parts of a reference's results, and their spreads.
 
+    The answer also contains the `operators` that the reference uses, the `work` as the number of
+    floats that they compute, and the `sources` of each part: the arguments on which it depends.
+
     Args:
         function: Function of the reference.
         arguments: Arguments of the call, which are not changed.
@@ -97,6 +101,13 @@ def evaluate(
     answer: dict[str, Any] = {
         "given": [results.described(name, part, owners) for name, part in plain],
         "operators": list(observed.work.counts),
+        "work": sum(
+            floats for name, (floats, *_) in observed.work.counts.items() if name not in SELECTING
+        ),
+        "sources": [
+            sorted(observed.sources_of(part)) if isinstance(part, torch.Tensor) else []
+            for _, part in plain
+        ],
     }
     least = least_precise(tensors)
     if not any(map(is_perturbed, tensors)):

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from ttools.core.errors import TtoolsError
 from ttools.core.spec import LaunchSpec, ObjectSpec, TensorSpec
-from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name
+from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name, find_operator
 
 #: Longest encoded plan, in bytes.
 LONGEST_PLAN = 1 << 28
@@ -240,6 +240,9 @@ def _check(plan: Plan) -> None:
     size = sum(storage.size for storage in plan.storages)
     if size > MOST_MEMORY:
         raise PlanError(f"the plan uses {size:,} bytes; at most {MOST_MEMORY:,} are allocated")
+    names = [each.argument for each in plan.storages if isinstance(each, InputStorage)]
+    if len(set(names)) < len(names):
+        raise PlanError("the plan has two storages for one argument")
     defined = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}
     for number, step in enumerate(plan.steps):
         where = f"step {number}"
@@ -280,6 +283,30 @@ def _check_operator(plan: Plan, step: OperatorStep, defined: set[int], where: st
             raise PlanError(f"{where}: there is no storage {view.storage}")
         defined.add(view.storage)
         _check_view(plan, view, defined, where)
+    _check_positions(step, where)
+
+
+def _check_positions(step: OperatorStep, where: str) -> None:
+    """Check that operands are where the operator declares them, and that written ones are returned.
+
+    Otherwise, a plan could hide an operand, or have two storages for the same memory.
+    """
+    operator = find_operator(step.operator)
+    if operator is None:
+        return
+    written = []
+    for number, parameter in enumerate(operator._schema.arguments):
+        if parameter.name in step.keywords and not parameter.kwarg_only:
+            raise PlanError(f"{where}: the operand `{parameter.name}` is passed by its name")
+        operand = step.keywords.get(parameter.name)
+        operand = step.arguments[number] if number < len(step.arguments) else operand
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            written.append(operand)
+    returns = zip(operator._schema.returns, step.results, strict=False)
+    changed = [view for returned, view in returns if returned.alias_info is not None]
+    for operand, view in zip(written, changed, strict=False):
+        if not isinstance(operand, TensorSpec) or operand.storage != view.storage:
+            raise PlanError(f"{where}: a result and the operand that it is have two storages")
 
 
 def _check_operand(plan: Plan, operand: Any, defined: set[int], where: str) -> None:

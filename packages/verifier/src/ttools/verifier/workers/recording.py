@@ -156,6 +156,11 @@ class PlanRecorder:
             except PlanError as error:
                 return b"", error.message
 
+    def sources_of(self, tensor: torch.Tensor) -> frozenset[str]:
+        """Return the names of the arguments on which the elements of a tensor may depend."""
+        number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
+        return frozenset() if number is None else self._sources[number]
+
     # ---- storages
     def _find(self, storage: Any) -> int | None:
         address, size = storage.data_ptr(), storage.nbytes()

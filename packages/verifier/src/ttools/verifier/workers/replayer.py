@@ -130,7 +130,9 @@ class Replayer(Candidate):
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
         answer = super()._called(request)
-        return answer | {"copied": self._executor.copied, "tables": self._executor.tables}
+        executor = self._executor
+        found = {"copied": executor.copied, "moved": executor.moved, "tables": executor.tables}
+        return answer | found
 
     def _recording(self, *_: Any) -> None:
         return None
