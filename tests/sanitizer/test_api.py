@@ -165,6 +165,7 @@ def test_suppressions_and_baseline(tmp_path: Path) -> None:
         ({"checks": None}, "must be names of checks"),
         ({"seed": "x"}, "seed='x': must be an integer"),
         ({"max_findings": 0}, "max_findings=0: must be a positive integer"),
+        ({"suggest_tolerance": True}, "only suggested by the check `accuracy`: add it to the"),
         ({"all_configs": True, "first_config": True}, "cannot be used together"),
         ({"suppressions": "none.toml"}, "cannot read `none.toml`"),
         ({"baseline": "none.json"}, "cannot read the baseline `none.json`"),

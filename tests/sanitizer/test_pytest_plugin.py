@@ -236,6 +236,9 @@ MARKERS = {
     "checks=['racecheck']": ("PASSED", "PASSED"),
     "allow=['oob_load']": ("PASSED", "PASSED"),
     "allow='memcheck'": ("PASSED", "PASSED"),
+    "allow='memcheck/oob_load'": ("PASSED", "PASSED"),
+    "allow='memcheck/*'": ("PASSED", "PASSED"),
+    "allow='accuracy/overflow'": ("PASSED", "FAILED"),
     "allow=['oob_store']": ("PASSED", "FAILED"),
     "checks='default', allow='race, oob_load'": ("PASSED", "PASSED"),
 }
@@ -266,6 +269,24 @@ def test_wrong_marker_is_reported(run_pytest: Pytest) -> None:
         assert sentence in result.stdout
     assert "Traceback" not in result.stdout
     assert "During handling" not in result.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_tolerances_for_the_outputs_of_all_tests(
+    run_pytest: Pytest, workers: tuple[str, ...]
+) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    files = {"test_a.py": CLEAN, "test_b.py": CLEAN}
+    suggest = "--ttools-suggest-tolerance"
+    result = run_pytest(files, "--ttools-sanitize=accuracy", suggest, *workers)
+    assert outcome(result) == "2 passed", result.stdout
+    heading, output, reason = result.stdout[result.stdout.index("suggested tol") :].splitlines()[:3]
+    assert heading == "suggested tolerances for torch.testing.assert_close:"
+    assert output.startswith("  `out_ptr` of copy (float32): rtol=")
+    assert reason.startswith("    largest error 0 ulp: ")
+    none = "none, because the check `accuracy` has compared no output of floating-point numbers"
+    assert none in run_pytest(CLEAN, "--ttools-sanitize", suggest).stdout
 
 
 FIXTURE = """\

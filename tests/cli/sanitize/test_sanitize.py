@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -329,6 +330,37 @@ def test_unknown_kernels_are_refused_before_the_run(ttools: Run, buggy: str) -> 
     assert result.stderr == (
         f"error: --only add_on: {buggy} has no kernel of this name; did you mean `add_one`?\n"
     )
+
+
+def test_suggested_tolerances_follow_the_findings(ttools: Run, buggy: str) -> None:
+    result = ttools("sanitize", "--check", "accuracy", "--suggest-tolerance", buggy, "double")
+    assert result.returncode == 0, result.stderr
+    *_, heading, output, reason, _, summary = result.stdout.splitlines()
+    assert heading == "suggested tolerances for torch.testing.assert_close:"
+    assert re.fullmatch(r"  `\w+` of double \(float32\): rtol=[\de.-]+, atol=[\de.-]+", output)
+    assert reason.startswith("    largest error 0 ulp: ")
+    assert summary == "1 note in 1 kernel, 1 launch"
+    unasked = ttools("sanitize", "--check", "accuracy", buggy, "double")
+    assert "tolerances" not in unasked.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "tolerances are only suggested by the check `accuracy`: add it to the checks"),
+        (
+            ("--check", "accuracy", "--format", "sarif"),
+            "--suggest-tolerance needs one of the formats text, markdown, json, html, not sarif",
+        ),
+        (("--on", "gpu"), "--suggest-tolerance applies only to the CPU"),
+    ],
+)
+def test_tolerances_that_cannot_be_suggested(
+    ttools: Run, buggy: str, options: tuple[str, ...], sentence: str
+) -> None:
+    result = ttools("sanitize", "--suggest-tolerance", *options, buggy, "double")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert sentence in result.stderr
 
 
 def test_only_selected_checks_run(ttools: Run, buggy: str) -> None:

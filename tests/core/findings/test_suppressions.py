@@ -87,6 +87,10 @@ def rules(tmp_path: Path, text: str) -> SuppressionFile:
         ('kind = "oob_load"', True),
         ('kind = "memcheck"', True),
         ('kind = "*"', True),
+        ('kind = "memcheck/oob_load"', True),
+        ('kind = "memcheck/*"', True),
+        ('kind = "racecheck/oob_load"', False),
+        ('kind = "oob_load/*"', False),
         ('kind = "oob_store"', False),
         ('kernel = "kernel"', True),
         ('kernel = "ker*"', True),
@@ -316,7 +320,13 @@ def test_invalid_baselines_are_errors(tmp_path: Path, text: str, why: str) -> No
 
 @pytest.mark.parametrize(
     ("kind", "help"),
-    [("oob_lod", "did you mean `oob_load`?"), ("race", "remove it"), ("memcheck", "remove it")],
+    [
+        ("oob_lod", "did you mean `oob_load`?"),
+        ("memcheck/oob_lod", "did you mean `memcheck/oob_load`?"),
+        ("race", "remove it"),
+        ("memcheck", "remove it"),
+        ("memcheck/*", "remove it"),
+    ],
 )
 def test_misspelled_kinds_have_a_suggestion(tmp_path: Path, kind: str, help: str) -> None:
     path = tmp_path / "rules.toml"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ from junitparser import JUnitXml
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, TallyEntry, Unfinished
 from ttools.core.location import SourceLocation
+from ttools.core.reports.accuracy import (
+    LineErrors,
+    OutputAccuracy,
+    bin_labels,
+    ulps,
+    united_lines,
+    united_outputs,
+)
 from ttools.core.reports.reading import read_findings
 from ttools.core.reports.registry import WRITERS, write_report
 from ttools.core.reports.report import Report
@@ -33,6 +42,40 @@ FINDING = Finding(kind="race", check="racecheck", severity="error", message="m",
 @pytest.mark.parametrize("form", ["json", "junit", "github"])
 def test_golden(form: str, report: Report, golden: Golden) -> None:
     golden(f"report.{form}", write_report(report, form))
+
+
+OUTPUT = OutputAccuracy(
+    kernel="norm",
+    argument="o_ptr",
+    dtype="float16",
+    elements=120,
+    rounding=100,
+    ulps=1.5,
+    index="[3, 5]",
+    stored=1.25,
+    exact=1.2515,
+    by_rounding=0.5,
+    by_conditioning=0.25,
+    by_kernel=0.75,
+    histogram=(20, 80, 15, 5, *[0] * 9),
+    shares=((SourceLocation("/src/k.py", 4, 0), 0.75), (SourceLocation("/src/k.py", 5, 0), 0.001)),
+    rtol=2e-3,
+    atol=1e-5,
+)
+WORST_OUTPUT = replace(
+    OUTPUT, argument="y_ptr", ulps=inf, stored=nan, rtol=None, atol=None, limited="some programs"
+)
+LINES = (
+    LineErrors(
+        location=SourceLocation("/src/k.py", 4, 0),
+        operations=("addition", "`exp`"),
+        dtype="float32",
+        eps=2.0**-23,
+        introduced=2.0**-23,
+        carried=2.0**-21,
+        size=2.0,
+    ),
+)
 
 
 def test_unknown_formats_are_errors(report: Report) -> None:
@@ -118,7 +161,8 @@ def test_the_schema_describes_every_field(report: Report, schema: Draft202012Val
         ),
     )
     entry = TallyEntry(spec=LaunchSpec(kernel="k", grid=(0, 0, 0)), unfinished=(CUT_SHORT,))
-    for example in (report, of_sizes, Report(findings=(), launches=(entry,))):
+    accurate = Report(findings=(), accuracy=(OUTPUT, WORST_OUTPUT), line_errors=LINES)
+    for example in (report, of_sizes, accurate, Report(findings=(), launches=(entry,))):
         data = json.loads(write_report(example, "json"))
         schema.validate(data)
         assert list(undescribed(data, schema.schema, "$")) == []
@@ -334,3 +378,63 @@ def test_findings_are_read_back_from_json(report: Report, tmp_path: Path) -> Non
     copy = replace(report, findings=read_findings(file))
     assert write_report(copy, "text") == write_report(report, "text")
     assert write_report(copy, "json") == write_report(report, "json")
+
+
+# --- accuracy ---------------------------------------------------------------------------------
+
+
+def test_tolerances_are_in_the_text_and_the_table_only_on_request() -> None:
+    report = Report(findings=(), accuracy=(OUTPUT, WORST_OUTPUT))
+    assert "rtol" not in write_report(report, "text") + write_report(report, "markdown")
+    report = replace(report, suggests_tolerances=True)
+    text = write_report(report, "text")
+    assert text.startswith(
+        "suggested tolerances for torch.testing.assert_close:\n"
+        "  `o_ptr` of norm (float16): rtol=0.002, atol=1e-05\n"
+        "    largest error 1.5 ulp: 0.5 ulp by rounding to float16, 0.25 ulp by the conditioning, "
+        "0.75 ulp by the kernel\n"
+        "  `y_ptr` of norm (float16): none, because the output has errors that are reported as "
+        "defects\n"
+    )
+    rows = write_report(report, "markdown").splitlines()
+    assert rows[2] == "| kernel | output | rtol | atol | reason |"
+    assert rows[4].startswith("| norm | o\\_ptr (float16) | 0.002 | 1e-05 | largest error 1.5 ulp")
+    assert "| none | none |" in rows[5]
+    assert "some programs" in rows[5]
+
+
+def test_accuracy_in_json() -> None:
+    report = Report(findings=(), accuracy=(OUTPUT, WORST_OUTPUT), line_errors=LINES)
+    data = json.loads(write_report(report, "json"))["accuracy"]
+    first, second = data["outputs"]
+    assert (first["rtol"], first["atol"], first["ulps"]) == (2e-3, 1e-5, 1.5)
+    assert first["shares"] == [{"file": "/src/k.py", "line": 4, "share": 0.75}]
+    assert (second["ulps"], second["stored"], second["rtol"]) == (None, None, None)
+    (line,) = data["lines"]
+    assert (line["introduced_ulps"], line["carried_ulps"]) == (0.5, 2.0)
+    assert "accuracy" not in json.loads(write_report(Report(findings=()), "json"))
+
+
+def test_results_of_several_runs_are_united() -> None:
+    worse = replace(OUTPUT, ulps=3.0, index="[0]", rtol=1e-3, atol=5e-5, elements=1)
+    (output,) = united_outputs([OUTPUT, worse])
+    assert (output.ulps, output.index, output.elements) == (3.0, "[0]", 121)
+    assert (output.rtol, output.atol) == (2e-3, 5e-5)
+    assert sum(output.histogram) == 2 * sum(OUTPUT.histogram)
+    assert united_outputs([OUTPUT, WORST_OUTPUT]) == [OUTPUT, WORST_OUTPUT]
+    defect = replace(WORST_OUTPUT, argument="o_ptr")
+    assert united_outputs([defect, OUTPUT])[0].rtol is None
+    (line,) = united_lines([*LINES, replace(LINES[0], operations=("division",), size=6.0)])
+    assert line.operations == ("addition", "`exp`", "division")
+    assert line.introduced_ulps == 0.25
+    assert replace(LINES[0], size=0.0).carried_ulps == 0.0
+
+
+def test_texts_of_errors() -> None:
+    assert [ulps(error) for error in (0.0, 0.123, 12345.6, 2e7)] == [
+        "0 ulp",
+        "0.12 ulp",
+        "12,346 ulp",
+        "2e+07 ulp",
+    ]
+    assert len(bin_labels()) == len(OUTPUT.histogram)

@@ -13,6 +13,7 @@ import msgspec.structs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.reports.test_formats import LINES, OUTPUT
 
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
@@ -71,6 +72,25 @@ def test_map_data_cannot_end_its_element(report: Report) -> None:
     )
     text = write(replace(report, maps=(replace(report.maps[0], argument=argument),)))
     assert "<script>alert" not in text
+
+
+def test_page_shows_the_accuracy_of_outputs_and_lines(report: Report, source: str) -> None:
+    here = SourceLocation(source, 9, 0)
+    output = replace(OUTPUT, shares=((here, 0.75),))
+    lines = (replace(LINES[0], location=here), LINES[0])
+    page = Page(write(replace(report, accuracy=(output,), line_errors=lines)))
+    (section,) = (a for a in page.all("section") if a.get("id") == "accuracy")
+    assert section
+    bars = [float(a["height"] or 0) for a in page.all("rect")]
+    assert bars == [20.0, 80.0, 15.0, 5.0, *[0.0] * 9]
+    text = "".join(page.text)
+    assert "norm: o_ptr (float16): stored elements by error in ulp, up to" in text
+    assert "o_ptr[3, 5] has the largest error: it is 1.25 and should be 1.2515" in text
+    assert "suggested tolerance: rtol=0.002, atol=1e-05" in text
+    assert "addition, exp" in text
+    assert "75% of o_ptr" in text
+    (link,) = (a["href"] for a in page.all("a") if (a.get("href") or "").endswith("L9"))
+    assert link in {f"#{a['id']}" for a in page.all("div", "line")}
 
 
 @given(total=st.integers(0, 1200), near=st.sets(st.integers(1, 1200), max_size=4))

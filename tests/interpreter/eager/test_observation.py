@@ -72,6 +72,7 @@ class History:
 
     def __init__(self) -> None:
         self.stored: list[tuple[str, ...]] = []
+        self.branches: list[tuple[str, ...]] = []
 
     def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
         flat = [a for item in arguments for a in (item if isinstance(item, list) else [item])]
@@ -79,6 +80,8 @@ class History:
         names = tuple(n for shadow in shadows if isinstance(shadow, Marked) for n in shadow.names)
         if name == "create_store":
             self.stored.append(names)
+        if name == "branch":
+            self.branches.append(names)
         for handle in result if isinstance(result, list) else [result]:
             if isinstance(handle, Handle) and handle.shadow is None:
                 handle.shadow = Marked((*names, name))
@@ -111,3 +114,23 @@ def test_operations_are_observed_with_their_operands(capsys: pytest.CaptureFixtu
     assert total[-1] == "create_reduce"
     assert largest[-1] == "create_select"
     assert "z" not in capsys.readouterr().out
+
+
+@triton.jit
+def branching(x_ptr, o_ptr, n):
+    x = tl.load(x_ptr)
+    if n > 3:
+        x += 1
+    while x < 3:
+        x += 1
+    tl.store(o_ptr, x)
+
+
+def test_branches_on_values_with_shadows_are_observed() -> None:
+    history, out = History(), torch.zeros(1)
+    with interpret(engine="eager"), observing_operations(history):
+        branching[(1,)](torch.ones(1), out, 2)
+    assert out.tolist() == [3.0]
+    assert [names[-1] for names in history.branches if "create_load" in names] == [
+        "create_fcmpOLT"
+    ] * 3

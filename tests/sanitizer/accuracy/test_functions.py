@@ -1,4 +1,4 @@
-"""Functions in float64 and their derivatives, against mpmath."""
+"""Functions in float64 and in extended precision, and their derivatives, against mpmath."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ttools.sanitizer.accuracy.functions import (
     library_function,
     library_name,
 )
+from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 
 _EXACT = {
     "exp": mpmath.exp,
@@ -76,6 +77,43 @@ def test_functions_of_one_number(name: str, x: float) -> None:
         (slope,) = partials(np.array(argument))
     assert float(function(np.array(argument))) == pytest.approx(float(_EXACT[name](x)), rel=1e-12)
     assert float(slope) == pytest.approx(float(mpmath.diff(_EXACT[name], x)), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.skipif(not HAS_EXTENDED, reason="there is no type with more precision than float64")
+@pytest.mark.parametrize("name", [*_EXACT, *_BINARY])
+@settings(max_examples=12)
+@given(x=_numbers, y=_numbers)
+def test_functions_in_extended_precision(name: str, x: float, y: float) -> None:
+    found = library_function(name, extended=True)
+    if name == "lgamma":
+        assert found is None  # only in float64
+        return
+    function = UNARY[name][0] if name in UNARY else (found or SEVERAL[name])[0]
+    numbers = (x, y) if name in _BINARY else (x,)
+    shift = 1 if name == "acosh" else 0
+    arguments = [np.array(EXTENDED(n) + shift) for n in numbers]
+    result = np.asarray(function(*arguments))
+    assert result.dtype == EXTENDED
+    with mpmath.workdps(60):
+        exact = {**_EXACT, **_BINARY}[name](*map(mpmath.mpf, numbers))
+        high = float(result)
+        value = mpmath.mpf(high) + mpmath.mpf(float(result - high))
+        assert abs(value - exact) <= mpmath.mpf(2) ** -58 * max(abs(exact), 0.1)
+
+
+@pytest.mark.skipif(not HAS_EXTENDED, reason="there is no type with more precision than float64")
+@given(st.floats(1e-3, 9.0), st.sampled_from([-1, 1]))
+def test_error_functions_in_extended_precision(size: float, sign: int) -> None:
+    x = sign * size
+    for name, exact in (("erf", mpmath.erf), ("erfc", mpmath.erfc)):
+        found = library_function(name, extended=True)
+        assert found is not None
+        result = found[0](np.array([x], EXTENDED))[0]
+        high = float(result)
+        with mpmath.workdps(60):
+            wanted = exact(mpmath.mpf(x))
+            error = mpmath.mpf(high) + mpmath.mpf(float(result - high)) - wanted
+            assert abs(error) <= mpmath.mpf(2) ** -56 * abs(wanted)
 
 
 @pytest.mark.parametrize("name", _BINARY)

@@ -6,14 +6,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import mpmath  # type: ignore[import-untyped]
 import pytest
 import torch
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding
+from ttools.core.reports.accuracy import EDGES
 from ttools.sanitizer import sanitize
+from ttools.sanitizer.accuracy.shadow import HAS_EXTENDED
+
+EXTENDED = pytest.mark.skipif(not HAS_EXTENDED, reason="there is no type beyond float64")
 
 
 def marked(finding: Finding) -> str:
@@ -357,3 +363,240 @@ def test_elements_are_named_by_their_index_in_the_argument() -> None:
         column_sum[(1,)](x, base[1], 600, D=8, WIDE=False)
     (finding,) = report.findings
     assert re.match(r"`o_ptr`\[[0-7]\] is [0-9.]+ and should be [0-9.]+: ", finding.notes[0])
+
+
+# --- tolerances and lines ---------------------------------------------------------------------
+
+
+@triton.jit
+def row_norm(x_ptr, o_ptr, D: tl.constexpr):
+    i = tl.program_id(0) * D + tl.arange(0, D)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    square = tl.sum(x * x, 0)  # sum
+    y = x / tl.sqrt(square)  # quotient
+    tl.store(o_ptr + i, y)  # store
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_suggested_tolerance_holds_for_other_inputs(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, out = torch.randn(8, 64, generator=generator).to(dtype), torch.zeros(8, 64, dtype=dtype)
+    with sanitize(checks="accuracy", suggest_tolerance=True) as report:
+        row_norm[(8,)](x, out, D=64)
+    (output,) = report.accuracy
+    assert (output.kernel, output.argument) == ("row_norm", "o_ptr")
+    assert f"torch.{output.dtype}" == str(dtype)
+    assert output.rtol is not None
+    assert output.atol is not None
+    eps = torch.finfo(dtype).eps
+    assert eps / 2 < output.rtol + output.atol < 60 * eps
+    text = report.to("text")
+    assert f"`o_ptr` of row_norm ({output.dtype}): {output.tolerance}" in text
+    assert f"  largest error {output.ulps:.2g} ulp: " in text
+    for _ in range(5):
+        x = torch.randn(8, 64, generator=generator).to(dtype)
+        row_norm[(8,)](x, out, D=64)
+        exact = (x.double() / x.double().norm(dim=1, keepdim=True)).to(dtype)
+        torch.testing.assert_close(out, exact, rtol=output.rtol, atol=output.atol)
+
+
+def test_outputs_with_defects_get_no_tolerance() -> None:
+    x, out = torch.rand(600, 8).bfloat16(), torch.zeros(8, dtype=torch.bfloat16)
+    with sanitize(checks="accuracy", suggest_tolerance=True) as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=False)
+    (output,) = report.accuracy
+    assert (output.rtol, output.atol) == (None, None)
+    assert "none, because the output has errors that are reported as defects" in report.to("text")
+    with sanitize(checks="accuracy", suggest_tolerance=True) as report:
+        pass
+    assert "none, because the check `accuracy` has compared no output" in report.to("text")
+    assert "suggested tolerances" not in sanitize(checks="accuracy").to("text")
+    with pytest.raises(UsageError, match="only suggested by the check `accuracy`"):
+        sanitize(suggest_tolerance=True)
+
+
+def test_errors_of_lines_and_outputs() -> None:
+    x, out = torch.rand(600, 8).bfloat16(), torch.zeros(8, dtype=torch.bfloat16)
+    with sanitize(checks="accuracy") as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=False)
+        column_sum[(1,)](x, out, 600, D=8, WIDE=False)
+    (output,), (line,) = report.accuracy, report.report().line_errors
+    source = Path(__file__).read_text("utf-8").splitlines()
+    assert source[line.location.line - 1].endswith("# sum")
+    assert (line.operations, line.dtype) == (("addition",), "bfloat16")
+    assert 0.05 < line.introduced_ulps < 0.5  # at most half an ulp is lost in an addition
+    assert line.carried_ulps > 3 * line.introduced_ulps
+    assert output.elements == sum(output.histogram) == 16
+    assert output.histogram[0] == 0
+    ((place, share),) = output.shares
+    assert (place.line, share) == (line.location.line, pytest.approx(1.0))
+    assert re.fullmatch(r"\[[0-7]\]", output.index)
+    assert output.ulps > EDGES[5]
+    parts = output.by_rounding + output.by_conditioning + output.by_kernel
+    assert parts == pytest.approx(output.ulps)
+    assert output.by_kernel > 0.9 * output.ulps
+    page = report.to("html")
+    assert "bfloat16): stored elements by error" in page
+    assert "100% of <code>o_ptr</code>" in page
+
+
+def test_a_note_contains_the_parts_of_the_largest_error() -> None:
+    x, out = torch.rand(600, 8).bfloat16(), torch.zeros(8, dtype=torch.bfloat16)
+    with sanitize(checks="accuracy") as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=True)
+    (note,) = report.findings
+    assert re.match(
+        r"parts of the largest error: 0\.\d+ ulp by rounding to bfloat16, \S+ ulp by the "
+        r"conditioning, \S+ ulp by the kernel",
+        note.notes[1],
+    )
+
+
+# --- float64 ----------------------------------------------------------------------------------
+
+
+@triton.jit
+def columns(x_ptr, o_ptr, rows, D: tl.constexpr, NARROW: tl.constexpr):
+    d = tl.arange(0, D)
+    acc = tl.zeros([D], dtype=tl.float32 if NARROW else tl.float64)
+    for i in range(rows):
+        x = tl.load(x_ptr + i * D + d)
+        if NARROW:
+            x = x.to(tl.float32)  # narrowed
+        acc += x  # addition
+    tl.store(o_ptr + d, acc.to(o_ptr.dtype.element_ty))
+
+
+@EXTENDED
+def test_errors_of_float64_agree_with_mpmath() -> None:
+    x, out = torch.rand(300, 4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    with sanitize(checks="accuracy") as report:
+        columns[(1,)](x, out, 300, D=4, NARROW=False)
+    (output,) = report.accuracy
+    with mpmath.workdps(50):
+        exact = [mpmath.fsum(map(mpmath.mpf, column)) for column in x.T.tolist()]
+        ulps = [
+            abs(mpmath.mpf(a) - b) / b * 2**52 for a, b in zip(out.tolist(), exact, strict=True)
+        ]
+    assert output.dtype == "float64"
+    assert output.ulps == pytest.approx(float(max(ulps)), rel=0.01, abs=0.01)
+    (note,) = report.findings
+    assert note.kind == "within_rounding"
+    assert "a loss that these hide, too, is not seen" in note.notes[-1]
+
+
+@EXTENDED
+def test_defects_of_float64_kernels() -> None:
+    x, out = 1e-9 * torch.rand(64, dtype=torch.float64), torch.zeros(64, dtype=torch.float64)
+    with sanitize(checks="accuracy") as report:
+        minus_one[(1,)](x, out, N=64, LIBRARY=False)
+    assert grave(report.findings) == [("cancellation", "exponential")]
+    with sanitize(checks="accuracy") as report:
+        minus_one[(1,)](x, out, N=64, LIBRARY=True)
+    assert grave(report.findings) == []
+    x, out = torch.rand(300, 4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    with sanitize(checks="accuracy") as report:
+        columns[(1,)](x, out, 300, D=4, NARROW=True)
+    found = grave(report.findings)
+    assert found
+    assert set(found) <= {("accuracy_loss", "narrowed"), ("accuracy_loss", "addition")}
+
+
+@EXTENDED
+def test_a_float64_output_of_a_kernel_in_float32_is_right() -> None:
+    x, out = torch.rand(300, 4), torch.zeros(4, dtype=torch.float64)
+    with sanitize(checks="accuracy") as report:
+        columns[(1,)](x, out, 300, D=4, NARROW=True)
+    assert grave(report.findings) == []
+
+
+# --- decisions --------------------------------------------------------------------------------
+
+
+@triton.jit
+def decided(x_ptr, o_ptr, N: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, N)
+    x = (tl.load(x_ptr + i) + 1e9) - 1e9
+    if HOW == "where":
+        is_positive = x > 0  # where
+        y = tl.where(is_positive & (i < N), 1.0, 0.0)  # selection
+    elif HOW == "relu":
+        y = tl.where(x > 0, x, 0.0)  # relu
+    elif HOW == "branch":
+        if tl.sum(x, 0) > 0:  # branch
+            y = x + 1
+        else:
+            y = x + 2
+    elif HOW == "mask":
+        y = tl.load(x_ptr + i, mask=x > 0, other=0.0)  # mask
+    elif HOW == "number":
+        y = (x > 0).to(tl.float32)  # number
+    elif HOW == "unused":
+        y = x * ((x > 0) & (i < 0))
+    elif HOW == "argmax":
+        y = tl.argmax(x, 0) + tl.zeros([N], tl.float32)  # argmax
+    elif HOW == "argmin":
+        y = tl.argmin(-x, 0) + tl.zeros([N], tl.float32)  # argmin
+    elif HOW == "sort":
+        y = tl.sort(x)  # sort
+    tl.store(o_ptr + i, y)
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        (
+            "where",
+            "`a > b`: the exact values give the opposite in 3 lanes, and this selects a value",
+        ),
+        (
+            "branch",
+            "`a > b`: the exact values give the opposite in 1 lane, and this decides a branch",
+        ),
+        ("mask", "opposite in 3 lanes, and this decides which elements are accessed"),
+        ("number", "opposite in 3 lanes, and this becomes a number"),
+        (
+            "argmax",
+            "`argmax`: the exact values choose another element in 1 lane, and this gives an",
+        ),
+        (
+            "argmin",
+            "`argmin`: the exact values choose another element in 1 lane, and this gives an",
+        ),
+        ("sort", "and this orders elements"),
+    ],
+)
+def test_decisions_that_the_exact_values_make_differently(how: str, text: str) -> None:
+    x, out = torch.tensor([0.0, 3.0, 2.0, 1.0]), torch.zeros(4)
+    with sanitize(checks="accuracy") as report:
+        decided[(1,)](x, out, N=4, HOW=how)
+    (note,) = (f for f in report.findings if f.kind == "decision")
+    assert text in note.message
+    assert (note.severity, marked(note)) == ("note", how)
+    assert "the exact results follow the kernel's choice" in note.notes[0]
+    if how == "where":
+        assert note.variables == (("a", "0"), ("b", "0"))
+        assert note.notes[0].startswith("exact values: a = 3, b = 0; ")
+        assert [r.message for r in note.related] == ["here it selects a value"]
+        assert grave(report.findings) == []  # the output is exactly what the kernel decided
+    if how == "argmax":
+        assert note.variables == (("chosen", "0"), ("other", "0"))
+        assert note.notes[0].startswith("exact values: chosen = 0, other = 3")
+    if how == "sort":
+        assert not [f for f in report.findings if f.kind == "unsupported"]
+
+
+@pytest.mark.parametrize("how", ["relu", "unused"])
+def test_decisions_without_consequences_are_not_reported(how: str) -> None:
+    with sanitize(checks="accuracy") as report:
+        decided[(1,)](torch.tensor([0.0, 3.0, 2.0, 1.0]), torch.zeros(4), N=4, HOW=how)
+    assert "decision" not in {finding.kind for finding in report.findings}
+
+
+def test_exact_values_are_followed_through_a_sort() -> None:
+    x, out = torch.rand(64), torch.zeros(64)
+    with sanitize(checks="accuracy") as report:
+        decided[(1,)](640 * x, out, N=64, HOW="sort")
+    (output,) = report.accuracy
+    assert output.ulps > 1000  # the values were rounded before they were sorted
+    assert "unsupported" not in {finding.kind for finding in report.findings}

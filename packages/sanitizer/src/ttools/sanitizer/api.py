@@ -14,6 +14,7 @@ from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Se
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.process.child_environment import children_call
+from ttools.core.reports.accuracy import OutputAccuracy
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.core.reports.result import Result
@@ -21,6 +22,7 @@ from ttools.core.reports.text import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.interpreter.run.interpretation import active_run
+from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.sanitizer.checks.registry import parse_checks, rules, what_ran
 from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
 from ttools.sanitizer.session import Session
@@ -95,6 +97,14 @@ class Sanitization(ContextDecorator, Result):
         return self.session.launches
 
     @property
+    def accuracy(self) -> list[OutputAccuracy]:
+        """The errors and tolerances of the outputs so far, if the check `accuracy` runs.
+
+        The outputs of child processes are not included.
+        """
+        return self.session.accuracy
+
+    @property
     def warnings(self) -> list[str]:
         """Sentences on limitations of the checks and of their results for completed launches."""
         return [*self._interpretation.warnings, *self.session.warnings]
@@ -131,6 +141,9 @@ class Sanitization(ContextDecorator, Result):
             some_only=self._some_only,
             elsewhere=self.session.launched_inside,
             rules=rules(),
+            accuracy=tuple(self.session.accuracy),
+            line_errors=tuple(self.session.line_errors),
+            suggests_tolerances=options.suggest_tolerance,
         )
 
     def to(self, form: str, *, verbose: bool = False) -> str:
@@ -234,6 +247,7 @@ def sanitize(
     pdb_on_finding: bool | Severity = False,
     dot: DotMode | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
+    suggest_tolerance: bool = False,
 ) -> Sanitization:
     """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
@@ -266,6 +280,9 @@ def sanitize(
         dot: Precision of products of f32 tiles, see `interpret`.
         timeout: Time limit for a launch in seconds. A launch that exceeds it is stopped and
             reported as a finding. None or 0 means no limit.
+        suggest_tolerance: If True, the report suggests tolerances for comparisons of each output
+            with a reference; this needs the check `accuracy`. `Sanitization.accuracy` always
+            contains them.
 
     Returns:
         The run, which is a context manager and a decorator.
@@ -286,8 +303,13 @@ def sanitize(
         )
     if all_configs and first_config:
         raise UsageError("all_configs and first_config cannot be used together")
+    chosen = parse_checks([checks] if isinstance(checks, str) else checks)
+    if suggest_tolerance and Accuracy.name not in chosen:
+        raise UsageError(
+            f"tolerances are only suggested by the check `{Accuracy.name}`: add it to the checks"
+        )
     options = SanitizeOptions(
-        checks=parse_checks([checks] if isinstance(checks, str) else checks),
+        checks=chosen,
         view_bounds=view_bounds,
         threads=threads,
         seed=seed,
@@ -295,6 +317,7 @@ def sanitize(
         all_configs=all_configs,
         timeout=timeout or None,
         poison=poison,
+        suggest_tolerance=suggest_tolerance,
     )
     session = Session(options)
     interpretation = interpret(

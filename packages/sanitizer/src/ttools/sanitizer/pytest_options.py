@@ -58,6 +58,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="unwritten memory and undefined lanes hold NaN, or junk if they are integers",
     )
     add(
+        "--ttools-suggest-tolerance",
+        action="store_true",
+        help="print rtol and atol for comparisons of the outputs that the check accuracy measures",
+    )
+    add(
         "--ttools-timeout",
         metavar="SECONDS",
         help="time limit for each phase of a launch: its compilation, its run and each analysis; "
@@ -159,6 +164,7 @@ class PluginOptions:
             default.
         all_configs: True to run every configuration of autotuned kernels.
         poison: True to fill undefined memory and lanes with NaN or negative integers.
+        suggests_tolerances: True to print a tolerance for each output.
         timeout: Time limit for each phase of a launch in seconds; 0 for none, None for the default.
         suppressions: Absolute paths of files of rules.
         baseline: Absolute path of the file of known findings.
@@ -175,6 +181,7 @@ class PluginOptions:
     view_bounds: Any
     all_configs: bool
     poison: bool
+    suggests_tolerances: bool
     timeout: float | None
     suppressions: tuple[Path, ...]
     baseline: Path | None
@@ -212,6 +219,7 @@ def read_options(config: pytest.Config) -> PluginOptions:
         or None,
         all_configs=config.getoption("--ttools-all-configs") or config.getini("ttools_all_configs"),
         poison=bool(config.getoption("--ttools-poison") or config.getini("ttools_poison")),
+        suggests_tolerances=config.getoption("--ttools-suggest-tolerance"),
         timeout=_timeout(config),
         # Tests may change the current directory.
         suppressions=tuple(Path(file).absolute() for file in files),

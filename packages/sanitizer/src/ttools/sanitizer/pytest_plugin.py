@@ -252,10 +252,10 @@ class _Plugin:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print how much was checked, and where the report is."""
+        """Print how much was checked, where the report is, and suggested tolerances."""
         if self.options.checks is not None or self._run.tests:
             terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
-        for line in self._conclusion:
+        for line in (*self._conclusion, *self._run.tolerances()):
             terminalreporter.write_line(line)
 
 
@@ -298,9 +298,11 @@ def _allowed(item: pytest.Item) -> set[str]:
 def _validate_allowed(item: pytest.Item) -> None:
     """Fail a test whose markers allow a kind or check that does not exist."""
     from ttools.core.findings.suppressions import KINDS
-    from ttools.sanitizer.checks.registry import CHECKS, kinds
+    from ttools.sanitizer.checks.registry import CHECKS, checks_named, kinds
 
     for name in sorted(_allowed(item).difference(CHECKS, kinds(), KINDS)):
+        if checks_named(name):
+            continue  # a kind of one check, such as `accuracy/overflow`
         pytest.fail(f"@pytest.mark.ttools: there is no kind or check `{name}`", pytrace=False)
 
 

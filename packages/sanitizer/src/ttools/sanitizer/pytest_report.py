@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 #: Attribute of the result of a test's teardown, and the parts of the report that it contains.
 _ATTRIBUTE = "ttools_run"
-_PARTS = ("findings", "dropped", "suppressed", "launches", "maps")
+_PARTS = ("findings", "dropped", "suppressed", "launches", "maps", "accuracy", "line_errors")
+#: The parts that the last lines of pytest's output need.
+_FEW_PARTS = ("launches", "accuracy")
 
 
 def attach(result: Any, report: Report, *, whole: bool) -> None:
-    """Attach the launches of a test to its result, and its findings if `whole` is True."""
-    parts = {name: getattr(report, name) for name in (_PARTS if whole else ("launches",))}
+    """Attach the launches and outputs of a test to its result, and all parts if `whole` is True."""
+    parts = {name: getattr(report, name) for name in (_PARTS if whole else _FEW_PARTS)}
     vars(result)[_ATTRIBUTE] = base64.b64encode(pickle.dumps(parts)).decode()
 
 
@@ -67,6 +69,14 @@ class RunReport:
         cut_short = f"not checked to the end: {unfinished}" if unfinished else ""
         return "; ".join(filter(None, [text, configs_text(entries), cut_short]))
 
+    def tolerances(self) -> list[str]:
+        """Return lines with the suggested tolerances, if the user wants them."""
+        from ttools.core.reports.accuracy import tolerance_lines, united_outputs
+
+        if not self._options.suggests_tolerances:
+            return []
+        return tolerance_lines(united_outputs(self._parts["accuracy"]))
+
     def conclude(self) -> tuple[list[str], bool]:
         """Write the baseline and the report; return lines to show, and True if all succeeded."""
         from ttools.core.errors import UsageError
@@ -91,6 +101,7 @@ class RunReport:
         return f"{TITLE}: {self._options.baseline} now holds {counted(count, 'finding')}"
 
     def _write_report(self) -> list[str]:
+        from ttools.core.reports.accuracy import united_lines, united_outputs
         from ttools.core.reports.registry import write_report
         from ttools.core.reports.report import Report, summary
         from ttools.sanitizer.checks.registry import rules
@@ -104,6 +115,8 @@ class RunReport:
             target="pytest",
             fail_on=self._options.fail_on,
             rules=rules(),
+            accuracy=tuple(united_outputs(self._parts["accuracy"])),
+            line_errors=tuple(united_lines(self._parts["line_errors"])),
         )
         assert self._options.form is not None
         text = write_report(report, self._options.form)

@@ -25,6 +25,7 @@ from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
 from ttools.core.process.phases import PhaseStopped
+from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.address_book import AddressBook
@@ -300,6 +301,16 @@ class Session:
                 self._memory.adopt(tensor)
 
     # ---- results
+    @property
+    def accuracy(self) -> list[OutputAccuracy]:
+        """The errors of the outputs that this process has stored under the check `accuracy`."""
+        return self._accuracy.outputs()
+
+    @property
+    def line_errors(self) -> list[LineErrors]:
+        """The errors of the source lines that this process has run under the check `accuracy`."""
+        return self._accuracy.line_errors()
+
     @property
     def findings(self) -> list[Finding]:
         """The findings of all processes, merged by site; those of this process come first."""

@@ -309,6 +309,14 @@ ViewBoundsOption = Annotated[
         help="Severity of accesses outside a tensor's elements but inside its storage.",
     ),
 ]
+SuggestToleranceOption = Annotated[
+    bool,
+    _checks(
+        "--suggest-tolerance",
+        help="With --check accuracy: print rtol and atol for a comparison of each output with a "
+        "reference, and the reason.",
+    ),
+]
 MaxFindingsOption = Annotated[
     int,
     _checks(
@@ -335,6 +343,8 @@ UpdateBaselineOption = Annotated[
 ]
 
 
+#: Formats of reports that contain suggested tolerances.
+_WITH_TOLERANCES = ("text", "markdown", "json", "html")
 _UNCHECKED = "kernels that --only excludes are not checked; run without --only to find bad accesses"
 
 
@@ -353,6 +363,7 @@ def sanitize_command(
     all_configs: AllConfigsOption = False,
     view_bounds: ViewBoundsOption = None,
     poison: PoisonOption = False,
+    suggest_tolerance: SuggestToleranceOption = False,
     max_findings: MaxFindingsOption = 100,
     pdb_on_finding: PdbOnFindingOption = False,
     suppressions: SuppressionsOption = None,
@@ -387,6 +398,7 @@ def sanitize_command(
             "--all-configs": all_configs,
             "--view-bounds": view_bounds,
             "--poison": poison,
+            "--suggest-tolerance": suggest_tolerance,
             "--pdb-on-finding": pdb_on_finding,
             "--suppressions": suppressions,
             "--baseline": baseline,
@@ -416,6 +428,9 @@ def sanitize_command(
     refuse_unknown_kernels(only or (), work)
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")
+    if suggest_tolerance and form not in _WITH_TOLERANCES:
+        formats = ", ".join(_WITH_TOLERANCES)
+        raise UsageError(f"--suggest-tolerance needs one of the formats {formats}, not {form}")
     require_folder(output, baseline)
     keep_stdout_for_report(form, output)
     checked: Sanitization | GpuSanitization
@@ -427,6 +442,7 @@ def sanitize_command(
                 "--all-configs": all_configs,
                 "--first-config": first_config,
                 "--poison": poison,
+                "--suggest-tolerance": suggest_tolerance,
                 "--view-bounds": view_bounds is not None,
                 "--threads": threads,
                 "--dot": dot,
@@ -463,6 +479,7 @@ def sanitize_command(
             all_configs=all_configs,
             first_config=first_config,
             poison=poison,
+            suggest_tolerance=suggest_tolerance,
             max_findings=max_findings,
             suppressions=suppressions or (),
             baseline=None if update_baseline else baseline,

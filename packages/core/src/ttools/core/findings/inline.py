@@ -30,7 +30,7 @@ class Comment:
     """One comment.
 
     Attributes:
-        kinds: The kinds or checks it names; `*` means any.
+        kinds: The kinds or checks it names, or `check/kind`; `*` means any.
         reason: Text after the bracket; without one the comment is not honoured.
         covers: Number of the line of code that it applies to.
     """

@@ -1,6 +1,7 @@
 """Suppressed findings: the file of rules, and how rules, comments and baselines are applied.
 
-A suppression may name any kind or check; if it matches nothing, it is reported as unused.
+A suppression may name any kind or check, or a kind of one check, as in `accuracy/overflow`. If it
+matches nothing, it is reported as unused.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ KINDS = {
     "bad_suppression": "A suppression without kinds or reason is not honoured.",
 }
 ANY = "*"
+#: Separates a check from its kind.
+_OF = "/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +95,21 @@ def apply(
     return kept, hidden
 
 
-def names(finding: Finding) -> tuple[str, str, str]:
-    """Return the names by which a suppression may match a finding: kind, check, or any."""
-    return finding.kind, finding.check, ANY
+def names(finding: Finding) -> tuple[str, ...]:
+    """Return the names by which a suppression may match a finding.
+
+    These are its kind, its check, the kind of this check only (`check/kind`), all kinds of this
+    check (`check/*`), and `*`. The check is necessary if a kind and a check have the same name, or
+    if several checks have a kind of the same name.
+    """
+    check = f"{finding.check}{_OF}"
+    return finding.kind, finding.check, f"{check}{finding.kind}", f"{check}{ANY}", ANY
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the check that a suppression names, or "", and the kind, the check or `*`."""
+    check, _, rest = name.rpartition(_OF)
+    return check, rest
 
 
 def unused_note(
@@ -125,8 +140,12 @@ def unused_note(
     )
 
 
-def _similar(kind: str, known: Collection[str]) -> list[str]:
-    return [] if kind in known else get_close_matches(kind, sorted(known), 1, 0.8)
+def _similar(name: str, known: Collection[str]) -> list[str]:
+    check, kind = split_name(name)
+    if kind == ANY or kind in known:
+        return []
+    prefix = f"{check}{_OF}" if check else ""
+    return [prefix + match for match in get_close_matches(kind, sorted(known), 1, 0.8)]
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -138,7 +157,7 @@ class Rule:
 
     Attributes:
         reason: Explanation for readers; it is required.
-        kind: A kind, a check or `*`.
+        kind: A kind, a check, `check/kind` or `*`.
         kernel: Name of the kernel, with the wildcards `*` and `?`.
         file: End of the source's path, with the wildcards `*` and `?`.
         line: Line of the finding in that file.

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: the source with its findings, and memory maps.
+"""The report as one self-contained HTML page: the source with its findings, maps, and accuracy.
 
 Markup, style and script are in `page/`.
 """
@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
-from ttools.core.location import SourceLocation, excerpt, extent, shown_line, source_lines
+from ttools.core.location import (
+    SourceLocation,
+    excerpt,
+    extent,
+    shown_line,
+    source_line,
+    source_lines,
+)
+from ttools.core.reports.accuracy import OutputAccuracy, bin_labels, listed_shares, ulps
 from ttools.core.reports.conclusion import page_summary
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page, script_json
@@ -32,6 +40,8 @@ _PAGE = Path(__file__).parent / "page"
 _WHOLE_FILE_LINES = 400
 _CONTEXT_LINES = 40
 _COLLISIONS_LISTED = 20
+#: Sizes of a histogram: the width of a bin, the height of the largest bar, and the room above it.
+_BAR_STEP, _BAR_HEIGHT, _BAR_TOP = 52, 80, 16
 
 
 def write(report: Report) -> str:
@@ -45,6 +55,7 @@ def write(report: Report) -> str:
         for group in by_cause(report.findings)
     ]
     sources = _sources(report)
+    files = _files(report, findings, groups, sources)
     return render_page(
         _PAGE,
         summary=page_summary(report, {key: shown["id"] for key, shown in numbered.items()}),
@@ -57,9 +68,11 @@ def write(report: Report) -> str:
         ),
         size_details=report.sizes.details(report.root) if report.sizes else (),
         cases=report.cases,
-        files=_files(report, findings, groups, sources),
+        files=files,
         elsewhere=[group for location, group in groups if not _is_shown(location, sources)],
         maps=[_map(tensor) for tensor in report.maps],
+        accuracy=[_output(output) for output in report.accuracy],
+        line_errors=_line_errors(report, files),
         map_data=script_json([_map_data(tensor) for tensor in report.maps]),
         suppressed=[
             {**_finding(entry.finding, index, report.root), "reason": entry.reason}
@@ -189,6 +202,66 @@ def _marked(location: SourceLocation) -> tuple[int, int]:
     """Return the columns to underline, as indices."""
     first, end = extent(location) or (1, 1)
     return first - 1, end - 1
+
+
+# --- accuracy ---------------------------------------------------------------------------------
+
+
+def _output(output: OutputAccuracy) -> dict[str, Any]:
+    """Return an output with its histogram."""
+    largest = max(*output.histogram, 1)
+    bars = []
+    for number, (label, count) in enumerate(zip(bin_labels(), output.histogram, strict=True)):
+        height = max(count / largest * _BAR_HEIGHT, 1.0 if count else 0.0)
+        bars.append(
+            {
+                "x": number * _BAR_STEP,
+                "y": _BAR_TOP + _BAR_HEIGHT - height,
+                "height": height,
+                "label": label,
+                "count": f"{count:,}" if count else "",
+            }
+        )
+    stored = f"is {output.stored:.9g} and should be {output.exact:.9g}"
+    return {
+        "title": f"{output.kernel}: {output.argument} ({output.dtype})",
+        "worst": f"`{output.argument}`{output.index} has the largest error: it {stored}",
+        "reason": output.reason,
+        "tolerance": output.tolerance,
+        "bars": bars,
+        "bar": {"width": _BAR_STEP - 4, "bottom": _BAR_TOP + _BAR_HEIGHT},
+        "size": {"width": len(bars) * _BAR_STEP, "height": _BAR_TOP + _BAR_HEIGHT + 20},
+    }
+
+
+def _line_errors(report: Report, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the table of lines: errors introduced and carried, and shares."""
+    shown = {
+        (file["path"], line["number"]): f"#{file['id']}L{line['number']}"
+        for file in files
+        for line in file["lines"]
+    }
+    shares: dict[tuple[str, int], list[str]] = {}
+    for output in report.accuracy:
+        for location, share in listed_shares(output):
+            text = f"{share:.0%} of `{output.argument}`"
+            shares.setdefault((location.file, location.line), []).append(text)
+    rows = []
+    for line in report.line_errors:
+        file, number = line.location.file, line.location.line
+        rows.append(
+            {
+                "place": f"{report.path(file)}:{number}",
+                "link": shown.get((report.path(file), number), ""),
+                "code": source_line(file, number).strip(),
+                "operations": ", ".join(line.operations),
+                "dtype": line.dtype,
+                "introduced": ulps(line.introduced_ulps),
+                "carried": ulps(line.carried_ulps),
+                "shares": ", ".join(dict.fromkeys(shares.get((file, number), ()))),
+            }
+        )
+    return rows
 
 
 # --- memory maps and launches -----------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.location import SourceLocation, extent
+from ttools.core.reports.accuracy import line_data, output_data
 from ttools.core.reports.report import Report, summary
 from ttools.core.spec import ArgumentSpec
 
@@ -28,9 +29,13 @@ def write(report: Report) -> str:
 def as_data(report: Report) -> dict[str, Any]:
     """Return the report as plain data."""
     sizes = {} if report.sizes is None else {"sizes": report.sizes.as_data()}
+    outputs = [output_data(output) for output in report.accuracy]
+    lines = [line_data(line) for line in report.line_errors]
+    accuracy = {"accuracy": {"outputs": outputs, "lines": lines}} if outputs or lines else {}
     return {
         "schema": SCHEMA,
         **sizes,
+        **accuracy,
         "script": {"target": report.target, "exit_code": report.exit_code},
         "outcome": report.outcome,
         "summary": summary(report),

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from ttools.core.findings.findings import Finding
+from ttools.core.reports.accuracy import OutputAccuracy
 from ttools.core.reports.markdown_syntax import escaped
 from ttools.core.reports.report import Report, summary
 from ttools.core.reports.text import affected_text
 
+_TOLERANCES = "| kernel | output | rtol | atol | reason |\n|---|---|---|---|---|\n"
 _HEAD = "| severity | kind | place | kernel | message |\n|---|---|---|---|---|\n"
 
 
 def write(report: Report) -> str:
-    """Return the summary, and a table with a row per finding."""
+    """Return the summary, a table with a row per finding, and a table of suggested tolerances."""
     rows = "".join(_row(finding, report) for finding in report.findings)
-    return f"**{escaped(summary(report))}**\n" + (f"\n{_HEAD}{rows}" if rows else "")
+    text = f"**{escaped(summary(report))}**\n" + (f"\n{_HEAD}{rows}" if rows else "")
+    if report.suggests_tolerances and report.accuracy:
+        text += f"\n{_TOLERANCES}{''.join(map(_tolerance_row, report.accuracy))}"
+    return text
+
+
+def _tolerance_row(output: OutputAccuracy) -> str:
+    tolerances = ("none" if t is None else f"{t:g}" for t in (output.rtol, output.atol))
+    cells = (output.kernel, f"{output.argument} ({output.dtype})", *tolerances, output.reason)
+    return f"| {' | '.join(map(escaped, cells))} |\n"
 
 
 def _row(finding: Finding, report: Report) -> str:

@@ -15,6 +15,7 @@ from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
 from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import shown_path
+from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
 from ttools.core.reports.cases import CasesVerdict
 from ttools.core.reports.sizes import SizesVerdict
 
@@ -72,6 +73,9 @@ class Report:
         sizes: The verdict on a range of sizes, if one was requested.
         cases: The verdict of a comparison with a reference, if that is the subject of the report.
         examined: What was examined if it was no run, such as `3 files with 40 configurations`.
+        accuracy: The errors of the outputs, if the check `accuracy` ran.
+        line_errors: The errors of the source lines, if the check `accuracy` ran.
+        suggests_tolerances: If True, the report contains a suggested tolerance for each output.
     """
 
     findings: tuple[Finding, ...]
@@ -89,6 +93,9 @@ class Report:
     sizes: SizesVerdict | None = None
     cases: CasesVerdict | None = None
     examined: str = ""
+    accuracy: tuple[OutputAccuracy, ...] = ()
+    line_errors: tuple[LineErrors, ...] = ()
+    suggests_tolerances: bool = False
 
     @property
     def failing(self) -> tuple[Finding, ...]:

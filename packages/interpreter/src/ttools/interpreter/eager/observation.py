@@ -41,7 +41,8 @@ class OperationObserver(Protocol):
         """Observe an operation that has been computed.
 
         Args:
-            name: Name of the builder's method, such as `create_fadd`.
+            name: Name of the builder's method, such as `create_fadd`; `branch` if a value with a
+                shadow decides a branch or the end of a loop.
             arguments: Arguments of the method. For `create_reduce` and `create_scan`, these are the
                 operands, the axis, the combine function, and whether a scan is reversed.
             result: The method's result: a handle, a sequence of handles, or None.

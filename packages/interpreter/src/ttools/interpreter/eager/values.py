@@ -125,7 +125,10 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
         return self.handle.data.reshape(()).item()
 
     def __bool__(self) -> bool:
-        return bool(self._scalar("bool()"))
+        truth = bool(self._scalar("bool()"))
+        if self.handle.shadow is not None:
+            current().semantic.builder.report("branch", (self.handle,), None)
+        return truth
 
     def __int__(self) -> int:
         return int(self._scalar("int()"))

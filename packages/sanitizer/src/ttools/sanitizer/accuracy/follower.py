@@ -18,19 +18,39 @@ from ttools.core.process.phases import tick
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.mlir import OpResults
 from ttools.sanitizer.accuracy import functions
+from ttools.sanitizer.accuracy.decisions import (
+    LOGIC,
+    Decisions,
+    FloatBits,
+    Truth,
+    alternatives_differ,
+    compare,
+    comparison_text,
+)
 from ttools.sanitizer.accuracy.memory import ShadowMemory
 from ttools.sanitizer.accuracy.shadow import (
+    EXTENDED,
     NOTHING,
     Bools,
     Numbers,
     Shadow,
+    as_exact,
+    exact_type,
     joined_flags,
     joined_numbers,
+    precision,
     random_changes,
     weighted,
     with_row,
 )
-from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array, Sources, in_random_numbers
+from ttools.sanitizer.accuracy.sources import (
+    FIXED,
+    INPUTS,
+    Array,
+    Sources,
+    in_random_numbers,
+    in_sort,
+)
 from ttools.sanitizer.accuracy.verdicts import settled_error
 
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
@@ -38,8 +58,8 @@ Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 _EPS32 = 2.0**-23
 #: A sum is a cancellation if its result is smaller than an operand by this factor …
 _CANCELS = 2.0**-6
-#: … and if the errors of the operands are at least this large, relative to the result.
-_LARGE_ERROR = 2.0**6 * _EPS32
+#: … and if the errors of the operands are at least this multiple of the spacing at the result.
+_LARGE_ERROR = 2.0**6
 #: An operand is wrong rather than inaccurate if this share of it is an error.
 _MOST_OF = 0.5
 #: Padded lanes are harmless if they change a reduction by less than this, relative to it.
@@ -80,6 +100,7 @@ class Follower:
             source of the overflow.
         unfollowed: Operations without a rule, and the sources that describe where they are.
         operands: Number of the elements of operands of matrix products so far.
+        decisions: Decisions that the exact values would make differently.
     """
 
     memory: ShadowMemory
@@ -89,15 +110,21 @@ class Follower:
     converted: dict[int, int] = field(default_factory=dict)
     unfollowed: dict[int, str] = field(default_factory=dict)
     operands: int = 0
+    decisions: Decisions = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the table of decisions."""
+        self.decisions = Decisions(self.sources.place)
 
     def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
         """Compute the shadows of the results of an operation."""
         tick()
         rule = RULES.get(name)
         if rule is not None:
-            # An inner operation may have computed the shadow; only floats have one.
+            # An inner operation may have computed the shadow; few results have one but floats.
             is_done = isinstance(result, Handle) and (
-                result.shadow is not None or not is_float(result)
+                result.shadow is not None
+                or not (is_float(result) or (name in _ON_TRUTHS and _has_truth(arguments)))
             )
             if is_done and name not in _NEEDED:
                 return
@@ -128,17 +155,18 @@ class Follower:
             operation: Name of the operation.
             result: Result of the operation, which gets the shadow.
             operands: Operands of the operation.
-            on_actual: The operation in float64 on the operands that the kernel has.
+            on_actual: The exact result of the operation on the operands that the kernel has.
             shadow: Shadow of the result, in which everything else is complete.
         """
-        actual = result.data.astype(np.float64)
-        error = actual - on_actual
+        actual = as_exact(result.data)
+        shadow.exact = shadow.exact.astype(exact_type(result.data.dtype), copy=False)
+        error = _finite(actual - on_actual)
         if error.any():
-            is_number = np.isfinite(error)
-            if not is_number.all():
-                error = np.where(is_number, error, 0.0)
-            if error.any():
-                self._introduce(operation, result, operands, on_actual, error, shadow)
+            self._introduce(operation, result, operands, on_actual, error, shadow)
+        carried = _finite(on_actual - shadow.exact)
+        if error.any() or carried.any():
+            parts = (float(np.abs(part).sum()) for part in (error, carried, _finite(actual)))
+            self.sources.add_errors(operation, result.data.dtype, *parts)
         is_special = ~np.isfinite(actual)
         if shadow.origin is not None or is_special.any():
             self._follow_special(operation, result, operands, on_actual, is_special, shadow)
@@ -174,14 +202,14 @@ class Follower:
         is_special: Bools,
         shadow: Shadow,
     ) -> None:
-        actual = result.data.astype(np.float64)
+        actual = as_exact(result.data)
         origin = shadow.origin
         is_new = is_special if origin is None else is_special & (origin == NOTHING)
         if is_new.any():
             # Infinities that an operand brings along come from the arguments, and so does NaN.
             is_nan = np.isnan(actual)
             for operand in operands:
-                data = _fitting(operand.data.astype(np.float64), actual.shape)
+                data = _fitting(as_exact(operand.data), actual.shape)
                 if data is not None:
                     is_new = is_new & np.where(is_nan, ~np.isnan(data), np.isfinite(data))
         if is_new.any():
@@ -190,7 +218,8 @@ class Follower:
             origin = np.where(is_new, np.int32(number), start)
         if origin is not None:
             # An infinity that does no harm, as in 1 / (1 + exp(100)), is forgotten.
-            allowed = np.maximum(4 * _EPS32 * np.abs(shadow.exact), 2.0**-126)
+            spacing = precision(result.data.dtype)
+            allowed = np.maximum(4 * spacing * np.abs(shadow.exact), 2.0**-126)
             harmless = ~is_special & (np.abs(actual - shadow.exact) <= allowed)
             origin = np.where(harmless, np.int32(NOTHING), origin)
             if (origin == NOTHING).all():
@@ -258,13 +287,14 @@ class Follower:
         """Mark the lanes in which a sum is much smaller than its operands, which have errors."""
         if shadow.rows is None or len(shadow.rows) <= INPUTS:
             return
-        size = np.abs(result.data.astype(np.float64))
-        largest = np.maximum(*(np.abs(handle.data.astype(np.float64)) for handle in operands[:2]))
+        actual = as_exact(result.data)
+        size = np.abs(actual)
+        largest = np.maximum(*(np.abs(as_exact(handle.data)) for handle in operands[:2]))
         small = size < _CANCELS * largest
         if not small.any():
             return
-        error = np.abs(result.data.astype(np.float64) - shadow.exact)
-        small &= error > _LARGE_ERROR * size
+        error = np.abs(actual - shadow.exact)
+        small &= error > _LARGE_ERROR * precision(result.data.dtype) * size
         if small.any():
             number = self.sources.at(operation, result.element.text)
             old = shadow.cancelled if shadow.cancelled is not None else np.int32(NOTHING)
@@ -279,7 +309,19 @@ def is_float(handle: Handle) -> bool:
 def shadow_of(handle: Handle) -> Shadow:
     """Return the shadow of an operand; a value without one is exact."""
     own = handle.shadow
-    return own if isinstance(own, Shadow) else Shadow(handle.data.astype(np.float64))
+    return own if isinstance(own, Shadow) else Shadow(as_exact(handle.data))
+
+
+def _finite(error: Array) -> Array:
+    """Return errors in float64, in which infinities and NaN count as zero."""
+    is_number = np.isfinite(error)
+    numbers = error if is_number.all() else np.where(is_number, error, 0.0)
+    return np.asarray(numbers, np.float64)
+
+
+def _has_truth(arguments: Sequence[Any]) -> bool:
+    """Return whether an operand has the shadow of a truth value, or of bits."""
+    return any(isinstance(getattr(a, "shadow", None), (Truth, FloatBits)) for a in arguments)
 
 
 def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
@@ -296,7 +338,7 @@ def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
 
 
 def _grows(operation: str) -> bool:
-    """Return whether an infinite result of finite operands is an overflow in float64, too."""
+    """Return whether an infinite result of finite operands is an overflow in any precision."""
     return operation not in ("fdiv", "precise_divf", "approx_divf", "rsqrt", "log", "log2", "div")
 
 
@@ -345,7 +387,7 @@ def _compute(
 ) -> None:
     if in_random_numbers():
         return  # random numbers are what they are
-    actual = [handle.data.astype(np.float64) for handle in operands]
+    actual = [as_exact(handle.data) for handle in operands]
     on_actual = np.asarray(function(*actual))
     if all(handle.shadow is None for handle in operands):
         f.finish(operation, result, operands, on_actual, Shadow(on_actual))
@@ -354,7 +396,8 @@ def _compute(
     exact = np.asarray(function(*(shadow.exact for shadow in shadows)))
     rows = None
     if any(shadow.rows is not None for shadow in shadows):
-        terms = zip((s.rows for s in shadows), partials(*actual), strict=True)
+        numbers = (array.astype(np.float64, copy=False) for array in actual)
+        terms = zip((s.rows for s in shadows), partials(*numbers), strict=True)
         rows = weighted(list(terms), on_actual.shape)
     shadow = joined(shadows, exact, rows)
     f.finish(operation, result, operands, on_actual, shadow)
@@ -369,7 +412,8 @@ def _library(f: Follower, operation: str, arguments: Sequence[Any], result: Hand
     if functions.is_rounding(name):
         _forget(f, name, operands, result)
         return
-    function = functions.library_function(name)
+    is_extended = exact_type(result.data.dtype) == EXTENDED
+    function = functions.library_function(name, extended=is_extended)
     if function is None:
         f.restart(str(arguments[2]), result)
     else:
@@ -379,7 +423,7 @@ def _library(f: Follower, operation: str, arguments: Sequence[Any], result: Hand
 def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     """Restart from the result of an operation that rounds on purpose; padded lanes remain."""
     operand = shadow_of(arguments[0])
-    shadow = joined([operand], result.data.astype(np.float64), None)
+    shadow = joined([operand], as_exact(result.data), None)
     shadow.cancelled = None
     result.shadow = shadow
 
@@ -387,10 +431,11 @@ def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
 def _remainder(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     a, b = arguments[:2]
     first, second = shadow_of(a), shadow_of(b)
-    x, y = a.data.astype(np.float64), b.data.astype(np.float64)
+    x, y = as_exact(a.data), as_exact(b.data)
     quotient = np.trunc(x / y)  # that of the kernel
     exact = first.exact - quotient * second.exact
-    rows = weighted([(first.rows, 1.0), (second.rows, -quotient)], result.data.shape)
+    terms = [(first.rows, 1.0), (second.rows, -quotient.astype(np.float64))]
+    rows = weighted(terms, result.data.shape)
     f.finish(operation, result, (a, b), np.fmod(x, y), joined([first, second], exact, rows))
 
 
@@ -398,10 +443,10 @@ def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     operand = arguments[0]
     if in_random_numbers():
         return
-    shadow, actual = shadow_of(operand), operand.data.astype(np.float64)
+    shadow, actual = shadow_of(operand), as_exact(operand.data)
     if result.element.size == 1:
         # Eight bits are a quantisation, which is meant to lose digits.
-        rounded = result.data.astype(np.float64)
+        rounded = as_exact(result.data)
         copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
         f.finish(operation, result, (operand,), copy.exact, copy)
         return
@@ -414,9 +459,11 @@ def _from_integer(f: Follower, operation: str, arguments: Sequence[Any], result:
     if in_random_numbers():
         return
     data = operand.data
+    if isinstance(operand.shadow, Truth):
+        f.decisions.use("number", operand.shadow, np.ones(data.shape, bool))
     if operation == "ui_to_fp" and data.dtype != np.bool_:
         data = data.view(np.dtype(f"u{data.dtype.itemsize}"))
-    exact = data.astype(np.float64)
+    exact = data.astype(exact_type(result.data.dtype))
     f.finish(operation, result, (operand,), exact, Shadow(exact))
 
 
@@ -425,7 +472,7 @@ def _to_integer(f: Follower, operation: str, arguments: Sequence[Any], result: H
     shadow = shadow_of(operand)
     if shadow.origin is None:
         return
-    actual = operand.data.astype(np.float64)
+    actual = as_exact(operand.data)
     wrong = np.isnan(actual) | np.isfinite(shadow.exact)
     wrong &= ~(np.abs(np.trunc(actual) - np.trunc(shadow.exact)) < 2)
     wrong &= shadow.origin != NOTHING
@@ -460,12 +507,22 @@ def chosen(condition: Any, first: Shadow, second: Shadow, shape: tuple[int, ...]
 
 def _select(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     condition, a, b = arguments
-    result.shadow = chosen(condition.data, shadow_of(a), shadow_of(b), result.data.shape)
+    if isinstance(condition.shadow, Truth):
+        if in_sort():
+            f.decisions.use("sort", condition.shadow, np.ones(result.data.shape, bool))
+        elif is_float(result):
+            matters = alternatives_differ(a, b, precision(result.data.dtype))
+            lanes = np.broadcast_to(matters, result.data.shape)
+            f.decisions.use("where", condition.shadow, lanes)
+        else:
+            f.decisions.use("where", condition.shadow, np.asarray(a.data != b.data))
+    if is_float(result):
+        result.shadow = chosen(condition.data, shadow_of(a), shadow_of(b), result.data.shape)
 
 
 def _extremum(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     a, b = arguments[:2]
-    x, y = a.data.astype(np.float64), b.data.astype(np.float64)
+    x, y = as_exact(a.data), as_exact(b.data)
     takes_first = (x >= y) if operation.startswith("max") else (x <= y)
     takes_first |= np.isnan(y) if "num" in operation else np.isnan(x)
     result.shadow = chosen(takes_first, shadow_of(a), shadow_of(b), result.data.shape)
@@ -473,9 +530,77 @@ def _extremum(f: Follower, operation: str, arguments: Sequence[Any], result: Han
 
 def _clamp(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     value, low, high = (shadow_of(a) for a in arguments[:3])
-    x, lower, upper = (a.data.astype(np.float64) for a in arguments[:3])
+    x, lower, upper = (as_exact(a.data) for a in arguments[:3])
     shape = result.data.shape
     result.shadow = chosen(x < lower, low, chosen(x > upper, high, value, shape), shape)
+
+
+# ---- rules of comparisons and of what depends on them
+
+
+def _comparison(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    """Note the lanes in which the exact values compare differently."""
+    a, b = arguments[:2]
+    if not (isinstance(a.shadow, Shadow) or isinstance(b.shadow, Shadow)) or in_random_numbers():
+        return
+    first, second = shadow_of(a).exact, shadow_of(b).exact
+    exact = compare(operation, first, second)
+    differs = exact != result.data
+    if differs.any():
+        actual = as_exact(a.data), as_exact(b.data)
+        text = comparison_text(operation)
+        number = f.decisions.add(text, ("a", "b"), actual, (first, second), differs)
+        result.shadow = Truth(exact, np.where(differs, np.int32(number), np.int32(NOTHING)))
+
+
+def _logic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    """Combine truth values, or the bits of two lanes of a float."""
+    a, b = arguments[:2]
+    if operation == "xor":
+        bits = next((h.shadow for h in (a, b) if isinstance(h.shadow, FloatBits)), None)
+        if bits is not None:
+            result.shadow = bits
+            return
+    shadows = [h.shadow if isinstance(h.shadow, Truth) else None for h in (a, b)]
+    if all(shadow is None for shadow in shadows) or a.element.text != "i1":
+        return
+    truths = [h.data if s is None else s.exact for h, s in zip((a, b), shadows, strict=True)]
+    exact = np.asarray(LOGIC[operation](*truths))
+    differs = exact != result.data
+    if differs.any():
+        decision = joined_numbers([s and s.decision for s in shadows], result.data.shape)
+        assert decision is not None
+        result.shadow = Truth(exact, np.where(differs, decision, np.int32(NOTHING)))
+
+
+def _bitcast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    operand = arguments[0]
+    if not is_float(result):
+        if is_float(operand) and result.element.is_integer:
+            result.shadow = FloatBits(operand)
+        return
+    bits = operand.shadow
+    shadow = bits.shadow_of(result) if isinstance(bits, FloatBits) else None
+    if shadow is None:
+        f.restart(operation, result)
+    result.shadow = shadow
+
+
+def _number(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    """Note that a truth value becomes a number."""
+    if isinstance(arguments[0].shadow, Truth):
+        f.decisions.use("number", arguments[0].shadow, np.ones(result.data.shape, bool))
+
+
+def _branch(f: Follower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    if isinstance(arguments[0].shadow, Truth):
+        f.decisions.use("branch", arguments[0].shadow, np.ones(arguments[0].data.shape, bool))
+
+
+def _masking(f: Follower, mask: Handle | None) -> None:
+    """Note that an access depends on a mask."""
+    if mask is not None and isinstance(mask.shadow, Truth):
+        f.decisions.use("mask", mask.shadow, np.ones(mask.data.shape, bool))
 
 
 # ---- rules of operations that move elements
@@ -486,7 +611,7 @@ def _moving(
 ) -> Rule:
     def rule(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
         handle = next(a for a in arguments if isinstance(a, Handle))
-        if isinstance(handle.shadow, Shadow):
+        if isinstance(handle.shadow, (Shadow, Truth)):
             moved = handle.shadow.moved(move(result, *arguments), on_rows(result, *arguments))
             result.shadow = moved
 
@@ -587,12 +712,14 @@ def _reduce(f: Follower, operation: str, arguments: Sequence[Any], results: Any)
         _sum(f, operation, value, axis, result)
     elif name in ("_elementwise_max", "_elementwise_min") or name.startswith("_arg"):
         _pick(f, operation, value, axis, result, is_max="max" in name)
+        if name.startswith("_arg"):
+            _note_choice(f, value, axis, is_max="max" in name)
     else:
         f.restart(f"{operation} with `{name}`", results)
 
 
 def _sum(f: Follower, operation: str, value: Handle, axis: int, result: Handle) -> None:
-    own, actual = shadow_of(value), value.data.astype(np.float64)
+    own, actual = shadow_of(value), as_exact(value.data)
     on_actual = np.asarray(actual.sum(axis))
     shadow = _along(own, axis, np.asarray(own.exact.sum(axis)), lambda rows: rows.sum(axis + 1))
     if own.padded is not None:
@@ -645,9 +772,7 @@ def _pick(
     f: Follower, operation: str, value: Handle, axis: int, result: Handle, *, is_max: bool
 ) -> None:
     """Give a maximum or minimum the shadow of the element that the kernel chose."""
-    actual = value.data.astype(np.float64)
-    filled = np.where(np.isnan(actual), -np.inf if is_max else np.inf, actual)
-    index = np.expand_dims(filled.argmax(axis) if is_max else filled.argmin(axis), axis)
+    filled, index = _best(as_exact(value.data), axis, is_max=is_max)
     own = shadow_of(value)
     shadow = own.moved(
         lambda x: np.take_along_axis(x, index, axis).squeeze(axis),
@@ -658,12 +783,38 @@ def _pick(
     if own.padded is not None:
         others = np.where(own.padded, -np.inf if is_max else np.inf, filled)
         best = others.max(axis) if is_max else others.min(axis)
-        padding = np.where(np.isfinite(best), result.data.astype(np.float64) - best, 0.0)
-        total = np.maximum(np.abs(result.data.astype(np.float64)), np.abs(best))
+        actual = as_exact(result.data)
+        padding = np.where(np.isfinite(best), actual - best, 0.0)
+        total = np.maximum(np.abs(actual), np.abs(best))
         is_padding = own.padded.all(axis)
         shadow.padded = np.asarray(is_padding)
         shadow.mixed = _mixed(f, operation, result, is_padding, padding, total, shadow.mixed)
     result.shadow = shadow
+
+
+def _best(values: Array, axis: int, *, is_max: bool) -> tuple[Array, Any]:
+    """Return values without NaN, and the index of the first largest or smallest along an axis."""
+    filled = np.where(np.isnan(values), -np.inf if is_max else np.inf, values)
+    return filled, np.expand_dims(filled.argmax(axis) if is_max else filled.argmin(axis), axis)
+
+
+def _note_choice(f: Follower, value: Handle, axis: int, *, is_max: bool) -> None:
+    """Note the rows in which the exact values have another largest or smallest element."""
+    own = value.shadow
+    if not isinstance(own, Shadow) or in_random_numbers():
+        return
+    filled, index = _best(as_exact(value.data), axis, is_max=is_max)
+    exact, other = _best(own.exact, axis, is_max=is_max)
+    pairs = [
+        (np.take_along_axis(array, index, axis), np.take_along_axis(array, other, axis))
+        for array in (filled, exact)
+    ]
+    differs = np.asarray(pairs[1][0] != pairs[1][1])
+    if differs.any():
+        name, names = "argmax" if is_max else "argmin", ("chosen", "other")
+        number = f.decisions.add(name, names, pairs[0], pairs[1], differs)
+        truth = Truth(differs, np.where(differs, np.int32(number), np.int32(NOTHING)))
+        f.decisions.use("index", truth, differs)
 
 
 def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -> None:
@@ -676,7 +827,7 @@ def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -
     if name not in ("_sum_combine", "_prod_combine"):
         f.restart(f"{operation} with `{name}`", results)
         return
-    own, actual = shadow_of(value), value.data.astype(np.float64)
+    own, actual = shadow_of(value), as_exact(value.data)
     if reverse:
         actual = np.flip(actual, axis)
         own = own.moved(lambda x: np.flip(x, axis), lambda rows: np.flip(rows, axis + 1))
@@ -687,8 +838,9 @@ def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -
         rows = np.cumsum(rows, axis + 1)
     elif rows is not None:
         # d(x1 ... xn) / d xi = x1 ... xn / xi, where no factor is zero.
-        shares = np.cumsum(np.where(actual != 0, rows / actual, 0.0), axis + 1)
-        rows = weighted([(shares, on_actual)], actual.shape)
+        numbers = actual.astype(np.float64, copy=False)
+        shares = np.cumsum(np.where(numbers != 0, rows / numbers, 0.0), axis + 1)
+        rows = weighted([(shares, on_actual.astype(np.float64, copy=False))], actual.shape)
     marks = [own.origin, own.mixed, own.cancelled]
     origin, mixed, cancelled = (
         None if mark is None else np.maximum.accumulate(mark, axis) for mark in marks
@@ -703,19 +855,20 @@ def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -
 def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     a, b, c = arguments[:3]
     first, second, third = (shadow_of(handle) for handle in (a, b, c))
-    x, y, z = (handle.data.astype(np.float64) for handle in (a, b, c))
+    x, y, z = (as_exact(handle.data) for handle in (a, b, c))
     shape = result.data.shape
     exact, on_actual = first.exact @ second.exact + third.exact, x @ y + z
     if _rounds_operands(a, b, arguments):
         # The rounding of the operands to tf32 is requested, so the exact value includes it.
-        intended = result.data.astype(np.float64) - on_actual
+        intended = as_exact(result.data) - on_actual
         is_small = np.abs(intended) <= _TF32_ERROR * (np.abs(x) @ np.abs(y))
         intended = np.where(is_small, intended, 0.0)
         exact, on_actual = exact + intended, on_actual + intended
+    left, right = (array.astype(np.float64, copy=False) for array in (x, y))
     rows = weighted(
         [
-            (None if first.rows is None else first.rows @ y, 1.0),
-            (None if second.rows is None else x @ second.rows, 1.0),
+            (None if first.rows is None else first.rows @ right, 1.0),
+            (None if second.rows is None else left @ second.rows, 1.0),
             (third.rows, 1.0),
         ],
         shape,
@@ -792,13 +945,17 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     pointer, mask, other = arguments[0], None, None
     if operation == "masked_load":
         mask, other = arguments[1], arguments[2]
-    actual = result.data.astype(np.float64)
+    _masking(f, mask)
+    if not is_float(result):
+        return
+    actual = as_exact(result.data)
     addresses, element = pointer.data, result.element
     is_narrow = element.size <= 2
     active = (
         np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
     )
-    rows = random_changes(actual, addresses, narrow=is_narrow) * active
+    numbers = actual.astype(np.float64, copy=False)
+    rows = random_changes(numbers, addresses, narrow=is_narrow) * active
     shadow = Shadow(actual, rows)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
@@ -824,10 +981,12 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
 
 def _store(f: Follower, operation: str, arguments: Sequence[Any], result: Any) -> None:
     pointer, value = arguments[:2]
-    if not is_float(value):
-        return
-    mask = arguments[2].data if operation == "masked_store" else None
-    _record(f, operation, pointer, value, mask)
+    mask = arguments[2] if operation == "masked_store" else None
+    _masking(f, mask)
+    if isinstance(value.shadow, Truth):
+        f.decisions.use("number", value.shadow, np.ones(value.data.shape, bool))
+    if is_float(value):
+        _record(f, operation, pointer, value, None if mask is None else mask.data)
 
 
 def _record(f: Follower, operation: str, pointer: Handle, value: Handle, mask: Any) -> None:
@@ -853,6 +1012,7 @@ def _record(f: Follower, operation: str, pointer: Handle, value: Handle, mask: A
 
 def _atomic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     kind, pointer, value, mask = arguments[:4]
+    _masking(f, mask)
     if not is_float(value):
         return
     shape = pointer.data.shape
@@ -865,16 +1025,16 @@ def _atomic(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
         return
     places, first = np.unique(addresses, return_index=True)
     old_values = result.data[active][first]
-    before = old_values.astype(np.float64)
+    before = as_exact(old_values)
     after = _read(f, places, value)
     source = f.sources.at(operation, value.element.text)
     if "FADD" not in str(kind).upper() and not str(kind).upper().endswith(".ADD"):
-        kept.store_lanes(places, Shadow(after.data.astype(np.float64)), f.launch, source)
+        kept.store_lanes(places, Shadow(as_exact(after.data)), f.launch, source)
         return
     added = shadow_of(value).at(active)
     where = np.searchsorted(places, addresses)
-    total, exact = np.zeros(len(places)), np.zeros(len(places))
-    np.add.at(total, where, value.data[active].astype(np.float64))
+    total, exact = np.zeros_like(before), np.zeros_like(before)
+    np.add.at(total, where, as_exact(value.data[active]))
     np.add.at(exact, where, added.exact)
     old = Shadow(before)
     loaded = kept.load(places, old_values)
@@ -905,6 +1065,9 @@ def _read(f: Follower, places: Any, like: Handle) -> Handle:
     return Handle(words[index].view(like.element.dtype).reshape(-1), like.element)
 
 
+_COMPARISONS = tuple(
+    order + name for order in "OU" for name in ("EQ", "NE", "LT", "LE", "GT", "GE")
+)
 _SMOOTH = ("fadd", "fsub", "fmul", "fdiv", "precise_divf", "approx_divf", "fma", *functions.UNARY)
 
 #: The rule of each operation, by builder method.
@@ -922,6 +1085,11 @@ RULES: dict[str, Rule] = {
     "create_fp_to_si": _to_integer,
     "create_fp_to_ui": _to_integer,
     "create_select": _select,
+    **{f"create_fcmp{name}": _comparison for name in _COMPARISONS},
+    **{f"create_{name}": _logic for name in LOGIC},
+    "create_bitcast": _bitcast,
+    "create_int_cast": _number,
+    "branch": _branch,
     **{f"create_{name}": _extremum for name in ("maximumf", "maxnumf", "minimumf", "minnumf")},
     "create_clampf": _clamp,
     "create_splat": _broadcast,
@@ -944,7 +1112,26 @@ RULES: dict[str, Rule] = {
     "create_atomic_rmw": _atomic,
 }
 #: Rules that are applied although the result is not a float.
-_NEEDED = frozenset(("create_fp_to_si", "create_fp_to_ui", "create_atomic_rmw"))
+_NEEDED = frozenset(
+    (
+        "create_fp_to_si",
+        "create_fp_to_ui",
+        "create_atomic_rmw",
+        "create_bitcast",
+        *(f"create_fcmp{name}" for name in _COMPARISONS),
+    )
+)
+#: Rules that are applied to truth values, and to bits of floats.
+_ON_TRUTHS = frozenset(
+    (
+        "create_select",
+        "create_int_cast",
+        "create_load",
+        "create_masked_load",
+        *(f"create_{name}" for name in (*LOGIC, "splat", "broadcast", "expand_dims", "reshape")),
+        *(f"create_{name}" for name in ("unsplat", "trans")),
+    )
+)
 #: Operations that need no rule: their results are constants, or an inner operation computed them.
 _SILENT = frozenset(
     (

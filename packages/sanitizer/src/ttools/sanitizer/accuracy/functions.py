@@ -1,4 +1,8 @@
-"""Functions of one to three numbers in float64, with their partial derivatives."""
+"""Functions of one to three numbers with their partial derivatives, in float64.
+
+The functions, but not the derivatives, also compute in extended precision (`shadow.EXTENDED`), to
+its precision: they use no constants and no libraries that only have 53 bits.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from ttools.sanitizer.accuracy.shadow import EXTENDED
+
 Function = Callable[..., Any]
 #: A function, and one that returns its partial derivatives.
 Smooth = tuple[Function, Callable[..., Sequence[Any]]]
 
 _SYMBOL = re.compile(r"__nv_(?:fast_)?(\w+?)(?:_r[nzud])?")
+_PI = EXTENDED("3.14159265358979323846264338327950288419717")
 _TWO_OVER_ROOT_PI = 2 / np.sqrt(np.pi)
 _LN2, _LN10 = np.log(2.0), np.log(10.0)
+#: Below this size, the series of the error function is used, and the continued fraction above.
+_SERIES_BELOW = 1.0
+#: Numbers of terms with which both agree with the error function to 66 bits.
+_SERIES_TERMS, _FRACTION_TERMS = 40, 300
 
 
 def _torch(name: str) -> Function:
-    """Return a special function of torch as a function of arrays."""
+    """Return a special function of torch as a function of arrays, in float64 only."""
 
     def compute(x: Any) -> Any:
         import torch
@@ -29,7 +40,50 @@ def _torch(name: str) -> Function:
     return compute
 
 
-_erf, _erfc = _torch("erf"), _torch("erfc")
+def _pi(x: Any) -> Any:
+    """Return the number pi in the precision of an array."""
+    return np.asarray(x).dtype.type(_PI)
+
+
+def _error_function(name: str) -> Function:
+    """Return `erf` or `erfc` as a function of arrays; torch only has it in float64."""
+    in_float64 = _torch(name)
+
+    def compute(x: Any) -> Any:
+        array = np.asarray(x)
+        if array.dtype != EXTENDED:
+            return in_float64(array)
+        erf, erfc = _extended_erf(np.atleast_1d(array))
+        return (erf if name == "erf" else erfc).reshape(array.shape)
+
+    return compute
+
+
+def _extended_erf(x: Any) -> tuple[Any, Any]:
+    """Return erf(x) and erfc(x) in extended precision, each with a small relative error."""
+    size = np.abs(x)
+    small, large = np.minimum(size, _SERIES_BELOW), np.maximum(size, _SERIES_BELOW)
+    # erf(x) = 2 x exp(-x²) / √π · (1 + 2x²/3 + (2x²)²/(3·5) + …): all terms are positive.
+    term = np.ones_like(x)
+    total = np.ones_like(x)
+    for n in range(1, _SERIES_TERMS):
+        term = term * (2 * small * small) / (2 * n + 1)
+        total += term
+    root = np.sqrt(_pi(x))
+    series = 2 * small * np.exp(-small * small) / root * total
+    # erfc(x) = exp(-x²) / √π · 1/(x + (1/2)/(x + (2/2)/(x + (3/2)/(x + …)))).
+    tail = large
+    for n in range(_FRACTION_TERMS, 0, -1):
+        tail = large + n / (2 * tail)
+    fraction = np.exp(-large * large) / root / tail
+    is_small = size < _SERIES_BELOW
+    erf = np.where(is_small, series, 1 - fraction)
+    erfc = np.where(is_small, 1 - series, fraction)
+    erf, erfc = np.where(x < 0, -erf, erf), np.where(x < 0, 1 + erf, erfc)
+    return np.where(np.isnan(x), x, erf), np.where(np.isnan(x), x, erfc)
+
+
+_erf, _erfc = _error_function("erf"), _error_function("erfc")
 _lgamma, _digamma = _torch("gammaln"), _torch("digamma")
 
 
@@ -96,8 +150,8 @@ _LIBRARY: dict[str, Smooth] = {
     "cbrt": (np.cbrt, lambda x: (np.cbrt(x) / (3 * x),)),
     "erfc": (_erfc, lambda x: (-_TWO_OVER_ROOT_PI * np.exp(-x * x),)),
     "lgamma": (_lgamma, lambda x: (_digamma(x),)),
-    "sinpi": (lambda x: np.sin(np.pi * x), lambda x: (np.pi * np.cos(np.pi * x),)),
-    "cospi": (lambda x: np.cos(np.pi * x), lambda x: (-np.pi * np.sin(np.pi * x),)),
+    "sinpi": (lambda x: np.sin(_pi(x) * x), lambda x: (np.pi * np.cos(np.pi * x),)),
+    "cospi": (lambda x: np.cos(_pi(x) * x), lambda x: (-np.pi * np.sin(np.pi * x),)),
     "atan2": (
         np.arctan2,
         lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
@@ -109,6 +163,8 @@ _LIBRARY: dict[str, Smooth] = {
     **{name: (function, one_partial(derivative)) for name, (function, derivative) in UNARY.items()},
 }
 
+#: Functions that are not available in extended precision.
+_ONLY_FLOAT64 = frozenset(("lgamma",))
 #: Functions whose results are integers, and which are exact.
 _ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
 
@@ -121,9 +177,14 @@ def library_name(symbol: str) -> str:
     return name if name in supported or name.removesuffix("f") not in supported else name[:-1]
 
 
-def library_function(name: str) -> Smooth | None:
-    """Return a function of libdevice; None if it is not known."""
-    return _LIBRARY.get(name)
+def library_function(name: str, *, extended: bool = False) -> Smooth | None:
+    """Return a function of libdevice; None if it is not known.
+
+    Args:
+        name: Name without precision, as `expm1`.
+        extended: True if the function must compute in extended precision.
+    """
+    return None if extended and name in _ONLY_FLOAT64 else _LIBRARY.get(name)
 
 
 def is_rounding(name: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.accuracy.shadow import NOTHING, Numbers, Shadow
+from ttools.sanitizer.accuracy.shadow import NOTHING, Numbers, Shadow, exact_type
 from ttools.sanitizer.accuracy.sources import Array
 
 Addresses = NDArray[np.int64]
@@ -48,7 +48,7 @@ class StorageShadow:
         self.is_full = False
         self.elements = np.zeros(0, np.int64)
         self._bits = np.zeros(0, self._word)
-        self.exact: Array = np.zeros(0)
+        self.exact: Array = np.zeros(0, exact_type(dtype))
         self.rows: Array = np.zeros((0, 0))
         self.origin: Numbers = np.zeros(0, np.int32)
         self.cancelled: Numbers = np.zeros(0, np.int32)

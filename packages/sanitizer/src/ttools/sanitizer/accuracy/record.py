@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ttools.core.findings.findings import Finding
+from ttools.core.location import SourceLocation
+from ttools.core.reports.accuracy import (
+    EDGES,
+    LineErrors,
+    OutputAccuracy,
+    ulps,
+    united_lines,
+    united_outputs,
+)
 from ttools.sanitizer.accuracy.memory import ShadowMemory
 from ttools.sanitizer.accuracy.sources import Sources
-from ttools.sanitizer.accuracy.verdicts import OutputErrors
+from ttools.sanitizer.accuracy.tolerances import Envelope
+from ttools.sanitizer.accuracy.verdicts import LargestError, OutputErrors
 
 
 @dataclass
@@ -23,8 +37,13 @@ class _Output:
         elements: Number of the elements that were compared.
         rounding: Number of those that are as good as rounding once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.
-        limited: Sentence on programs that were not followed, or nothing.
+        limited: What was not followed or not seen, as text, or nothing.
         is_wrong: True if a launch had an error that is not allowed.
+        largest: The largest error, whether it is allowed or not.
+        index: Index of the element with this error, as text.
+        histogram: Numbers of elements by error.
+        needed: What a comparison with a reference must allow.
+        lines: Sums of the absolute errors that each line causes.
     """
 
     finding: Finding
@@ -35,6 +54,46 @@ class _Output:
     is_sensitive: bool = False
     limited: str = ""
     is_wrong: bool = False
+    largest: LargestError | None = None
+    index: str = ""
+    histogram: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(EDGES) + 1, np.int64))
+    needed: Envelope = field(default_factory=Envelope)
+    lines: dict[SourceLocation, float] = field(default_factory=dict)
+
+    def add(self, errors: OutputErrors, index: Callable[[int], str], limited: str) -> None:
+        """Add the errors of a launch; see `AccuracyRecord.add`."""
+        if errors.ulps >= self.ulps:
+            self.ulps, self.is_sensitive = errors.ulps, errors.is_sensitive
+        if self.largest is None or errors.largest.ulps > self.largest.ulps:
+            self.largest, self.index = errors.largest, index(errors.largest.element)
+        self.elements += errors.elements
+        self.rounding += errors.rounding
+        self.histogram += errors.histogram
+        self.needed.unite(errors.needed)
+        for line, total in errors.lines.items():
+            self.lines[line] = self.lines.get(line, 0.0) + total
+        self.limited = self.limited or limited
+        self.is_wrong |= bool(errors.wrong)
+
+    def accuracy(self, argument: str) -> OutputAccuracy:
+        """Return the errors as reports contain them."""
+        assert self.largest is not None
+        total = sum(self.lines.values())
+        rtol, atol = (None, None) if self.is_wrong else self.needed.suggestion()
+        return OutputAccuracy(
+            kernel=self.finding.kernel,
+            argument=argument,
+            dtype=self.dtype,
+            elements=self.elements,
+            rounding=self.rounding,
+            index=self.index,
+            histogram=tuple(self.histogram.tolist()),
+            shares=tuple((line, part / total) for line, part in self.lines.items()),
+            rtol=rtol,
+            atol=atol,
+            limited=self.limited,
+            **_without_element(self.largest),
+        )
 
 
 class AccuracyRecord:
@@ -56,6 +115,8 @@ class AccuracyRecord:
         self.lock = threading.Lock()
         self._launches = 0
         self._outputs: dict[tuple[str, str, str], _Output] = {}
+        self._closed: list[OutputAccuracy] = []
+        self._closed_lines: list[LineErrors] = []
 
     def begin(self) -> int:
         """Return the number of a new launch."""
@@ -63,7 +124,13 @@ class AccuracyRecord:
         return self._launches
 
     def add(
-        self, finding: Finding, argument: str, dtype: str, errors: OutputErrors, limited: str
+        self,
+        finding: Finding,
+        argument: str,
+        dtype: str,
+        errors: OutputErrors,
+        index: Callable[[int], str],
+        limited: str,
     ) -> None:
         """Add the errors of an output of a launch.
 
@@ -72,22 +139,29 @@ class AccuracyRecord:
             argument: Name of the parameter.
             dtype: Name of the type of its elements.
             errors: The errors of the elements that the launch has stored.
-            limited: Sentence on programs that were not followed, or nothing.
+            index: Returns the index of an element of the storage as text.
+            limited: What was not followed or not seen, as text, or nothing.
         """
         key = finding.kernel, argument, dtype
         output = self._outputs.setdefault(key, _Output(finding, dtype))
-        if errors.ulps >= output.ulps:
-            output.ulps, output.is_sensitive = errors.ulps, errors.is_sensitive
-        output.elements += errors.elements
-        output.rounding += errors.rounding
-        output.limited = output.limited or limited
-        output.is_wrong |= bool(errors.wrong)
+        output.add(errors, index, limited)
+
+    def outputs(self) -> list[OutputAccuracy]:
+        """Return the errors of all outputs so far."""
+        outputs = list(self._outputs.items())  # another thread may add outputs
+        present = [output.accuracy(name) for (_, name, _), output in outputs if output.largest]
+        return united_outputs([*self._closed, *present])
+
+    def line_errors(self) -> list[LineErrors]:
+        """Return the errors of all lines so far."""
+        return united_lines([*self._closed_lines, *self.sources.line_errors()])
 
     def close(self) -> None:
         """Report the outputs without a defect, and forget all shadows."""
         notes = [
             _note(name, out) for (_, name, _), out in self._outputs.items() if not out.is_wrong
         ]
+        self._closed, self._closed_lines = self.outputs(), self.line_errors()
         self._outputs.clear()
         self.memory = ShadowMemory()
         self.sources = Sources()
@@ -102,10 +176,11 @@ def _note(argument: str, output: _Output) -> Finding:
         why = f"within what rounding the output to {output.dtype} allows"
     compared = f"{output.rounding:,} of {output.elements:,} stored elements"
     notes = [f"{compared} are as accurate as rounding the exact result once"]
+    if output.ulps:
+        notes.append(f"parts of the largest error: {output.accuracy(argument).parts}")
     notes += [output.limited] if output.limited else []
     return replace(output.finding, message=f"{largest}: {why}", notes=tuple(notes))
 
 
-def ulps(error: float) -> str:
-    """Return an error in units in the last place as text."""
-    return f"{error:,.0f} ulp" if 100 <= error < 1e6 else f"{error:.2g} ulp"
+def _without_element(error: LargestError) -> dict[str, Any]:
+    return {name: value for name, value in vars(error).items() if name != "element"}

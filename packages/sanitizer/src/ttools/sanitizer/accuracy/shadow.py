@@ -1,8 +1,9 @@
 """Shadow values: what the check `accuracy` knows about each element of a float value.
 
-The *exact* value is what the kernel would have computed in float64 from the same inputs, with the
-same branches. The *rows* decompose the difference between the kernel's value and the exact one to
-first order: `docs/design/accuracy.md` derives how they propagate.
+The *exact* value is what the kernel would have computed from the same inputs, with the same
+branches, in float64, or in extended precision if the kernel itself computes in float64. The *rows*
+decompose the difference between the kernel's value and the exact one to first order:
+`docs/design/accuracy.md` derives how they propagate.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array
+
+#: Type of the exact values of float64: 64 bits of precision on x86, 113 on some other processors.
+EXTENDED = np.longdouble
+#: True if this type is more precise than float64, as it is not on all processors.
+HAS_EXTENDED = bool(np.finfo(EXTENDED).nmant >= 63)
 
 Numbers = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -29,7 +35,7 @@ class Shadow:
     """The shadow of a value.
 
     Attributes:
-        exact: The value in float64.
+        exact: The exact value, in the type that `as_exact` chooses.
         rows: Array of `(rows, *shape)`; None if all are zero.
         origin: Number of the source that produced the first infinity or NaN in the history of each
             element, or `NOTHING`; None if there is none.
@@ -50,7 +56,7 @@ class Shadow:
         mixed: Numbers | None = None,
         cancelled: Numbers | None = None,
     ) -> None:
-        self.exact: Array = np.asarray(exact, np.float64)
+        self.exact: Array = np.asarray(exact)
         self.rows, self.origin, self.padded, self.mixed = rows, origin, padded, mixed
         self.cancelled = cancelled
 
@@ -77,6 +83,21 @@ class Shadow:
         assert self.rows is not None
         own: Array = self.rows[FIXED + number]
         return own
+
+
+def as_exact(data: NDArray[Any]) -> Array:
+    """Return values of a kernel in the type in which their exact values are computed."""
+    return data.astype(exact_type(data.dtype))
+
+
+def exact_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the exact values of values of a type."""
+    return np.dtype(EXTENDED if dtype == np.float64 else np.float64)
+
+
+def precision(dtype: np.dtype[Any]) -> float:
+    """Return the spacing next to 1 of the type in which a kernel computes values of a type."""
+    return 2.0**-52 if dtype == np.float64 else 2.0**-23
 
 
 def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) -> Array | None:

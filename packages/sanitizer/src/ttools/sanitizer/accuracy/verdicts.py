@@ -14,11 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.location import SourceLocation
+from ttools.core.reports.accuracy import EDGES
 from ttools.sanitizer.accuracy.memory import StorageShadow
-from ttools.sanitizer.accuracy.shadow import NOTHING, scale_of_changes
+from ttools.sanitizer.accuracy.shadow import (
+    HAS_EXTENDED,
+    NOTHING,
+    Bools,
+    precision,
+    scale_of_changes,
+)
 from ttools.sanitizer.accuracy.sources import FIXED, Array, Source, Sources
+from ttools.sanitizer.accuracy.tolerances import Envelope
 
-_EPS32 = 2.0**-23
 #: Allowed error of outputs of at most 16 bits, in units in the last place.
 _NARROW_ULPS = 6.0
 #: The same for other outputs, whose type usually is the one in which the kernel computes.
@@ -34,6 +42,8 @@ _MOST_LISTED = 3
 #: A line is reported if it is the main source of this part of the elements that rounding has made
 #: wrong; other lines may have the largest share of a few elements by chance.
 _LEAST_PART = 0.2
+#: Operations that convert to a shorter type.
+_CONVERSIONS = ("fp_trunc", "fp_to_fp")
 
 
 @dataclass(kw_only=True)
@@ -84,6 +94,29 @@ class WrongElements:
 
 
 @dataclass(kw_only=True)
+class LargestError:
+    """The largest error of an output, and its parts, in units in the last place.
+
+    Attributes:
+        ulps: The error; infinite if the element is not finite and should be.
+        element: Index of the element in the storage.
+        stored: The value of the element.
+        exact: Its exact value.
+        by_rounding: The part that rounds the exact value to the type of the output.
+        by_conditioning: The part that is explained by the sensitivity to the inputs.
+        by_kernel: The rest.
+    """
+
+    ulps: float
+    element: int
+    stored: float
+    exact: float
+    by_rounding: float
+    by_conditioning: float
+    by_kernel: float
+
+
+@dataclass(kw_only=True)
 class OutputErrors:
     """The errors of the elements that a launch stored to an output.
 
@@ -93,6 +126,11 @@ class OutputErrors:
         elements: Number of the elements.
         wrong: The elements with larger errors, by source; sources of few elements are left out.
         is_sensitive: True if `ulps` is only allowed because of the sensitivity to the inputs.
+        largest: The largest error, whether it is allowed or not.
+        histogram: Numbers of elements by error; see `core.reports.accuracy`.
+        needed: What a comparison of the output with a reference must allow.
+        lines: For each line, the sum of the absolute errors that it causes, in units in the last
+            place.
     """
 
     ulps: float
@@ -100,17 +138,21 @@ class OutputErrors:
     elements: int
     wrong: tuple[WrongElements, ...]
     is_sensitive: bool
+    largest: LargestError
+    histogram: NDArray[np.int64]
+    needed: Envelope
+    lines: dict[SourceLocation, float]
 
 
 def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     """Return the relative spacing and the smallest normal number of a type.
 
     Returns:
-        None for integers, and for float64, in which the shadows are computed.
+        None for integers, and for float64 on a processor without a more precise type.
     """
     import ml_dtypes
 
-    if dtype.kind in "iub" or dtype.itemsize > 4:
+    if dtype.kind in "iub" or (dtype == np.float64 and not HAS_EXTENDED):
         return None
     info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return float(info.eps), float(info.smallest_normal)
@@ -138,26 +180,12 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     own = np.flatnonzero(shadow.launch[: shadow.count] == launch)
     if type_limits is None or not own.size:
         return None
-    eps, tiny = type_limits
-    actual = shadow.actual()[own].astype(np.float64)
-    exact = shadow.exact[own]
-    rows = shadow.rows[:, own] if len(shadow.rows) else None
-    is_narrow = shadow.dtype.itemsize <= 2
-    scale = np.maximum(np.abs(exact), tiny)
+    elements = _elements(shadow, own, type_limits, sources)
+    actual, exact, origin = elements.actual, elements.exact, shadow.origin[own]
+    limit, allowed = _allowed(elements)
     with np.errstate(all="ignore"):
-        error = np.abs(actual - exact)
-        limit = (_NARROW_ULPS if is_narrow else _WIDE_ULPS) * eps * scale
-        if tiny < _FLUSHED:
-            limit = np.maximum(limit, tiny)
-        sensitivity = _SENSITIVITY * _EPS32 * scale_of_changes(rows, narrow=False)
-        if is_narrow:
-            sensitivity = sensitivity + _NARROW_ULPS * eps * scale_of_changes(rows, narrow=True)
-        allowed = np.maximum(limit, sensitivity)
-        ulps = error / (eps * scale)
-    origin = shadow.origin[own]
-    if np.isscalar(allowed) or allowed.ndim == 0:
-        allowed = np.full(error.shape, float(allowed))
-    wrong = np.isfinite(exact) & ~(error <= allowed)
+        ulps, explained = elements.error / elements.unit, allowed / elements.unit
+        wrong = np.isfinite(exact) & ~(elements.error <= allowed)
     # Without an origin, an infinity or NaN comes from the arguments.
     wrong &= np.isfinite(actual) | (origin != NOTHING)
     special = ~np.isfinite(exact) & ~np.isfinite(actual) & (origin != NOTHING)
@@ -165,14 +193,183 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     right = ~wrong & np.isfinite(ulps)
     best = np.where(right, ulps, 0.0)
     most = int(best.argmax())
+    seen = np.where(wrong | special, np.where(np.isfinite(ulps), ulps, np.inf), best)
     return OutputErrors(
         ulps=float(best[most]),
         rounding=int((right & (ulps <= 0.5 + 1e-6)).sum()),
         elements=len(own),
-        wrong=tuple(_wrong(shadow, own, wrong | special, error, ulps, allowed / (eps * scale),
-                           rows, sources)),
-        is_sensitive=bool(error[most] > limit[most]),
-    )  # fmt: skip
+        wrong=tuple(_wrong(shadow, own, wrong | special, ulps, explained, elements.rows, sources)),
+        is_sensitive=bool(elements.error[most] > limit[most]),
+        largest=_largest(elements, own, seen, shadow),
+        histogram=np.bincount(np.searchsorted(EDGES, seen), minlength=len(EDGES) + 1),
+        needed=_needed(elements, right),
+        lines=_lines(elements.rows, elements.unit, sources),
+    )
+
+
+@dataclass(kw_only=True)
+class _Elements:
+    """The elements of an output that a launch has stored, as arrays.
+
+    Attributes:
+        actual: The stored values.
+        exact: The exact values.
+        error: The absolute differences.
+        unit: One unit in the last place at each exact value.
+        once: The absolute error of rounding each exact value to the type of the output.
+        spacing: Relative spacing of the type in which the kernel has computed each element.
+        changes: Sums of the absolute changes if each input changes by itself times one.
+        narrow_changes: The same for inputs of at most 16 bits; zero for other outputs.
+        rows: Rows of the shadows.
+        is_narrow: True if the type has at most 16 bits.
+        eps: Relative spacing of the type.
+        tiny: Smallest normal number of the type.
+    """
+
+    actual: Array
+    exact: Array
+    error: Array
+    unit: Array
+    once: Array
+    spacing: Array
+    changes: Array
+    narrow_changes: Array
+    rows: Array | None
+    is_narrow: bool
+    eps: float
+    tiny: float
+
+
+def _elements(
+    shadow: StorageShadow,
+    own: NDArray[np.int64],
+    type_limits: tuple[float, float],
+    sources: Sources,
+) -> _Elements:
+    """Return the elements in some slots of a storage's shadow."""
+    eps, tiny = type_limits
+    actual, exact = shadow.actual()[own].astype(shadow.exact.dtype), shadow.exact[own]
+    rows = shadow.rows[:, own] if len(shadow.rows) else None
+    is_narrow = shadow.dtype.itemsize <= 2
+    spacing = np.full(len(own), precision(shadow.dtype))
+    if shadow.dtype == np.float64:
+        spacing[_in_float32(rows, len(own), sources)] = precision(np.dtype(np.float32))
+    narrow = scale_of_changes(rows, narrow=True) if is_narrow else 0.0
+    with np.errstate(all="ignore"):
+        return _Elements(
+            actual=actual,
+            exact=exact,
+            error=np.abs(actual - exact),
+            unit=eps * np.maximum(np.abs(exact), tiny),
+            once=np.abs(exact.astype(shadow.dtype).astype(exact.dtype) - exact),
+            spacing=spacing,
+            changes=np.broadcast_to(scale_of_changes(rows, narrow=False), exact.shape),
+            narrow_changes=np.broadcast_to(narrow, exact.shape),
+            rows=rows,
+            is_narrow=is_narrow,
+            eps=eps,
+            tiny=tiny,
+        )
+
+
+def _allowed(elements: _Elements) -> tuple[Array, Array]:
+    """Return the errors that rounding the output explains, and those that are allowed at all."""
+    with np.errstate(all="ignore"):
+        if elements.is_narrow:
+            limit = _NARROW_ULPS * elements.unit
+        else:
+            limit = _WIDE_ULPS * elements.spacing / elements.eps * elements.unit
+        if elements.tiny < _FLUSHED:
+            limit = np.maximum(limit, elements.tiny)
+        sensitivity = _SENSITIVITY * elements.spacing * elements.changes
+        if elements.is_narrow:
+            sensitivity += _NARROW_ULPS * elements.eps * elements.narrow_changes
+        return limit, np.maximum(limit, sensitivity)
+
+
+def _needed(elements: _Elements, right: Bools) -> Envelope:
+    """Return what a comparison of the elements without a defect with a reference must allow.
+
+    The reference is rounded to the output's type, too, and its own errors are at least as large as
+    those that result from rounding each input once.
+    """
+    with np.errstate(all="ignore"):
+        needs = elements.error + elements.unit / 2 + elements.spacing / 2 * elements.changes
+        if elements.tiny < _FLUSHED:
+            needs = np.where(needs <= elements.tiny, 0.0, needs)
+    needed, is_compared = Envelope(), right & np.isfinite(needs)
+    needed.add(np.abs(elements.exact[is_compared]), needs[is_compared])
+    return needed
+
+
+def _largest(
+    elements: _Elements, own: NDArray[np.int64], ulps: Array, shadow: StorageShadow
+) -> LargestError:
+    """Return the largest error with its parts.
+
+    Args:
+        elements: The elements.
+        own: Their slots.
+        ulps: Their errors in units in the last place; infinite for an infinity or NaN that is a
+            defect, and zero for one that comes from the arguments.
+        shadow: Shadow of the storage.
+    """
+    lane = int(ulps.argmax())
+    error, unit = float(ulps[lane]), float(elements.unit[lane])
+    inputs = float(elements.spacing[lane] / 2 * elements.changes[lane]) / unit
+    once = float(elements.once[lane]) / unit
+    by_rounding = min(error, once) if np.isfinite(once) else 0.0
+    by_conditioning = min(error - by_rounding, inputs) if np.isfinite(inputs) else 0.0
+    return LargestError(
+        ulps=error,
+        element=int(shadow.elements[own[lane]]),
+        stored=float(elements.actual[lane]),
+        exact=float(elements.exact[lane]),
+        by_rounding=by_rounding,
+        by_conditioning=by_conditioning,
+        by_kernel=error - by_rounding - by_conditioning,
+    )
+
+
+def _in_float32(rows: Array | None, count: int, sources: Sources) -> Bools:
+    """Return the elements of a float64 output that the kernel has computed in float32 on purpose.
+
+    An operation in a shorter type has introduced errors of such an element, but none of these
+    errors results from a conversion to a shorter type: the inputs were not in float64.
+    """
+    is_short, is_cut = np.zeros(count, bool), np.zeros(count, bool)
+    for number in range(0 if rows is None else max(len(rows) - FIXED, 0)):
+        source = sources.table[number]
+        if source.type != "f64":
+            assert rows is not None
+            has_error = rows[FIXED + number] != 0
+            is_short |= has_error
+            if source.operation in _CONVERSIONS:
+                is_cut |= has_error
+    return np.asarray(is_short & ~is_cut)
+
+
+def _lines(rows: Array | None, units: Array, sources: Sources) -> dict[SourceLocation, float]:
+    """Return for each line the sum of the absolute errors that it causes."""
+    sums: dict[SourceLocation, float] = {}
+    for numbers in _numbers_by_line(rows, sources):
+        place = sources.table[numbers[0]].place
+        if place is not None:
+            assert rows is not None
+            own = np.abs(rows[FIXED + np.array(numbers)].sum(axis=0)) / units
+            total = float(own[np.isfinite(own)].sum())
+            if total:
+                sums[SourceLocation(place.file, place.line, 0)] = total
+    return sums
+
+
+def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
+    """Return the numbers of the sources of each line that has rows."""
+    count = 0 if rows is None else max(len(rows) - FIXED, 0)
+    lines: dict[tuple[str, int], list[int]] = {}
+    for number in range(count):
+        lines.setdefault(sources.table[number].line, []).append(number)
+    return list(lines.values())
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
@@ -189,7 +386,6 @@ def _wrong(
     shadow: StorageShadow,
     own: NDArray[np.int64],
     wrong: NDArray[np.bool_],
-    error: Array,
     ulps: Array,
     allowed: Array,
     rows: Array | None,
@@ -199,7 +395,7 @@ def _wrong(
     lanes = np.flatnonzero(wrong)
     if not lanes.size:
         return
-    actual = shadow.actual()[own].astype(np.float64)
+    actual = shadow.actual()[own].astype(shadow.exact.dtype)
     by_line, lines = _by_line(rows, lanes, sources)
     culprit = np.abs(by_line).argmax(axis=0) if len(by_line) else np.zeros(len(lanes), np.int64)
     origin = shadow.origin[own][lanes]
@@ -233,15 +429,12 @@ def _by_line(
     rows: Array | None, lanes: NDArray[np.int64], sources: Sources
 ) -> tuple[Array, list[list[int]]]:
     """Return the errors that each line has introduced, and the sources of each line."""
-    count = 0 if rows is None else max(len(rows) - FIXED, 0)
-    lines: dict[tuple[str, int], list[int]] = {}
-    for number in range(count):
-        lines.setdefault(sources.table[number].line, []).append(number)
+    lines = _numbers_by_line(rows, sources)
     table = np.zeros((len(lines), len(lanes)))
-    for row, numbers in enumerate(lines.values()):
+    for row, numbers in enumerate(lines):
         assert rows is not None
         table[row] = rows[FIXED + np.array(numbers)][:, lanes].sum(axis=0)
-    return table, list(lines.values())
+    return table, lines
 
 
 def _contributions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from math import isfinite, prod
 from typing import ClassVar
 
@@ -12,15 +13,19 @@ import numpy as np
 
 from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Finding, Related
+from ttools.core.location import SourceLocation
+from ttools.core.reports.accuracy import ulps
+from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec, storage_extent
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.eager.observation import observing_operations
 from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.memory import StorageShadow
-from ttools.sanitizer.accuracy.record import ulps
-from ttools.sanitizer.accuracy.sources import Source
-from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of, limits
+from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
+from ttools.sanitizer.accuracy.sources import Source, operation_text
+from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.launch_state import SavedMemory
 
@@ -33,25 +38,20 @@ _SECONDS = 60.0
 #: A result counts as underflowed if this share of it is lost.
 _LOST = 2.0**-6
 _NARROW = ("f16", "bf16")
+#: Smallest normal numbers of types, where it is not that of float32.
+_SMALLEST_NORMAL = {"f16": 2.0**-14, "f64": 2.0**-1022}
 #: A floating-point type in a type of Triton, such as `*fp16` or `tensordesc<bf16[16, 16]>`.
 _FLOAT = re.compile(r"\b(fp|bf|f)\d")
-_WORDS = {
-    "fadd": "addition",
-    "fsub": "subtraction",
-    "fmul": "multiplication",
-    "fma": "multiplication with addition",
-    "fdiv": "division",
-    "precise_divf": "division",
-    "fp_trunc": "conversion",
-    "fp_to_fp": "conversion",
-    "si_to_fp": "conversion of an integer",
-    "ui_to_fp": "conversion of an integer",
-    "reduce": "reduction",
-    "scan": "scan",
-    "dot": "matrix product",
-    "atomic_rmw": "atomic addition",
-}
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_FLOAT64_LIMIT = (
+    f"exact values of float64 have {np.finfo(EXTENDED).nmant + 1} bits, so a loss that these hide, "
+    "too, is not seen"
+)
+_IN_DOMAIN = "keep the operands in the range for which the operation is defined"
+
+
+def _defect(meaning: str, help: str) -> Kind:
+    return Kind(severity="warning", meaning=meaning, help=help)
 
 
 class Accuracy(Check):
@@ -63,45 +63,38 @@ class Accuracy(Check):
     is_default = False
     is_slow = True
     kinds: ClassVar[Kinds] = {
-        "accuracy_loss": Kind(
-            severity="warning",
-            meaning="The line whose rounding errors make an output less accurate than its type and "
-            "a sound algorithm explain.",
-            help="compute this line in float32",
+        "accuracy_loss": _defect(
+            "The line whose rounding errors make an output less accurate than its type and a sound "
+            "algorithm explain.",
+            "compute this line in float32",
         ),
-        "cancellation": Kind(
-            severity="warning",
-            meaning="The line whose rounding errors a later difference of nearly equal numbers "
-            "makes large.",
-            help="rewrite the difference so that nearly equal numbers are not subtracted, for "
-            "example with libdevice.expm1 or a variance of two passes",
+        "cancellation": _defect(
+            "The line whose rounding errors a later difference of nearly equal numbers makes "
+            "large.",
+            "rewrite the difference so that nearly equal numbers are not subtracted, for example "
+            "with libdevice.expm1 or a variance of two passes",
         ),
-        "overflow": Kind(
-            severity="warning",
-            meaning="A result exceeds the range of its type, and makes an output wrong.",
-            help="compute in float32, scale first, or subtract the maximum before exp",
+        "overflow": _defect(
+            "A result exceeds the range of its type, and makes an output wrong.",
+            "compute in float32, scale first, or subtract the maximum before exp",
         ),
-        "underflow": Kind(
-            severity="warning",
-            meaning="A result is too small for its type, and the loss makes an output wrong.",
-            help="scale the value before it is rounded, or keep it in float32",
+        "underflow": _defect(
+            "A result is too small for its type, and the loss makes an output wrong.",
+            "scale the value before it is rounded, or keep it in float32",
         ),
-        "nan": Kind(
-            severity="warning",
-            meaning="The operation that produces a NaN which an output receives.",
-            help="keep the operands in the range for which the operation is defined",
+        "nan": _defect("The operation that produces a NaN which an output receives.", _IN_DOMAIN),
+        "inf": _defect("The operation whose infinite result makes an output wrong.", _IN_DOMAIN),
+        "padded_lanes": _defect(
+            "A reduction counts lanes that the mask of a load leaves out, and its result is "
+            "stored.",
+            "set these lanes to the neutral element right before the reduction, for example with "
+            "tl.where(mask, x, 0.0)",
         ),
-        "inf": Kind(
-            severity="warning",
-            meaning="The operation whose infinite result makes an output wrong.",
-            help="keep the operands in the range for which the operation is defined",
-        ),
-        "padded_lanes": Kind(
-            severity="warning",
-            meaning="A reduction counts lanes that the mask of a load leaves out, and its result "
-            "is stored.",
-            help="set these lanes to the neutral element right before the reduction, for example "
-            "with tl.where(mask, x, 0.0)",
+        "decision": Kind(
+            severity="note",
+            meaning="A comparison or a choice of an index that the exact values decide "
+            "differently, and on which a branch, a selection, a mask, a number or an order "
+            "depends.",
         ),
         "within_rounding": Kind(
             severity="note",
@@ -179,21 +172,37 @@ class Accuracy(Check):
         for storage in record.memory.storages():
             errors = errors_of(storage, follower.launch, record.sources)
             if errors is None:
+                yield from self._not_compared(storage, follower.launch)
                 continue
             argument = self._argument(storage)
             for wrong in errors.wrong:
                 yield self._wrong(wrong, storage, argument)
             name = argument.name if argument else "an output"
             note = self.finding("within_rounding", "", argument=argument)
-            record.add(note, name, _type_name(storage.dtype), errors, limited)
+            index = partial(_index, argument=argument)
+            sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
+            limits = "; ".join(filter(None, sentences))
+            record.add(note, name, _type_name(storage.dtype), errors, index, limits)
             if storage.is_full:
                 yield self.finding(
                     "unsupported", f"`{name}` has too many elements: not all are compared"
                 )
+        yield from filter(None, map(self._decision, follower.decisions.table))
         for number, operation in follower.unfollowed.items():
             place = record.sources.table[number].place
             text = f"`{operation}` is not followed: its results count as exact"
             yield self.finding("unsupported", text, location=place, severity="note")
+
+    def _not_compared(self, storage: StorageShadow, launch: int) -> Iterator[Finding]:
+        """Say that float64 outputs are not compared on this processor."""
+        has_stored = (storage.launch[: storage.count] == launch).any()
+        if storage.dtype == np.float64 and not HAS_EXTENDED and has_stored:
+            yield self.finding(
+                "unsupported",
+                "outputs of float64 are not compared: this processor has no more precise type",
+                argument=self._argument(storage),
+                severity="note",
+            )
 
     def _argument(self, storage: StorageShadow) -> ArgumentSpec | None:
         launch = self.checked.launch
@@ -263,6 +272,32 @@ class Accuracy(Check):
             ),
         )
 
+    def _decision(self, decision: Decision) -> Finding | None:
+        """Return the note about a decision, unless nothing depends on it."""
+        uses = [use for use in decision.uses.values() if use.lanes]
+        if not uses:
+            return None
+        line = _line(decision.place)
+        chosen = "the exact values choose another element"
+        if decision.what not in ("argmax", "argmin"):
+            chosen = "the exact values give the opposite"
+        lanes = counted(max(use.lanes for use in uses), "lane")
+        depends = " and ".join(dict.fromkeys(_USES[use.what] for use in uses))
+        exact = ", ".join(f"{name} = {_digits(value)}" for name, value in decision.exact)
+        return self.finding(
+            "decision",
+            f"`{decision.what}`: {chosen} in {lanes}, and this {depends}",
+            location=decision.place,
+            variables=tuple((name, _digits(value)) for name, value in decision.actual),
+            notes=(f"exact values: {exact}; the exact results follow the kernel's choice",),
+            related=tuple(
+                Related(message=f"here it {_USES[use.what]}", location=use.place)
+                for use in uses
+                if use.place is not None and _line(use.place) != line
+            ),
+            count=sum(use.lanes for use in uses),
+        )
+
     def _converted(self, source: Source, count: int) -> Finding:
         kind = source.special or "overflow"
         return self.finding(
@@ -285,6 +320,26 @@ _SPECIAL = {
 }
 
 
+#: What depends on a decision, as the end of a sentence.
+_USES = {
+    "branch": "decides a branch",
+    "where": "selects a value",
+    "mask": "decides which elements are accessed",
+    "number": "becomes a number",
+    "sort": "orders elements",
+    "index": "gives an index",
+}
+
+
+def _line(place: SourceLocation | None) -> tuple[str, int] | None:
+    return None if place is None else (place.file, place.line)
+
+
+def _digits(value: float) -> str:
+    """Return a value with all digits of float64, because close values are compared."""
+    return f"{value:.17g}"
+
+
 def _has_floats(plan: ArgumentPlan) -> bool:
     return any(_FLOAT.search(name) for name in plan.types)
 
@@ -294,7 +349,7 @@ def _type_name(dtype: np.dtype[np.generic]) -> str:
 
 
 def _operation(source: Source) -> str:
-    return f"the {_WORDS.get(source.operation, f'`{source.operation}`')}"
+    return f"the {operation_text(source.operation)}"
 
 
 def _index(element: int, argument: ArgumentSpec | None) -> str:
@@ -321,8 +376,7 @@ def _kind(wrong: WrongElements) -> tuple[str, Source]:
     if not wrong.contributions:
         return "accuracy_loss", wrong.store
     source = wrong.contributions[0].source
-    type_limits = limits(np.dtype(np.float32)) if source.type == "f32" else None
-    tiny = type_limits[1] if type_limits else 2.0**-14 if source.type == "f16" else 2.0**-126
+    tiny = _SMALLEST_NORMAL.get(source.type, 2.0**-126)
     if 0 < abs(source.exact) < tiny and source.relative > _LOST:
         return "underflow", source
     # A type of 16 bits is the defect, whatever makes its errors large.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import TallyEntry
-from ttools.core.findings.suppressions import Ran
+from ttools.core.findings.suppressions import ANY, Ran, split_name
 from ttools.core.reports.report import Rule
 from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
@@ -100,16 +100,31 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     return frozenset(chosen or default_checks())
 
 
+def checks_named(name: str) -> frozenset[str]:
+    """Return the checks whose findings a suppression with this name may match.
+
+    Args:
+        name: A check, a kind, or `check/kind`; other names belong to no check.
+    """
+    only, kind = split_name(name)
+    if only:
+        check = CHECKS.get(only)
+        has_kind = check is not None and kind in (ANY, *check.kinds, *SHARED_KINDS)
+        return frozenset([only] if has_kind else [])
+    return frozenset(c.name for c in CHECKS.values() if kind == c.name or kind in c.kinds)
+
+
 def what_ran(launches: Sequence[TallyEntry], checks: Collection[str]) -> Ran:
     """Describe which checks ran on which launches, to report suppressions that matched nothing.
 
     A name that belongs to no check counts as active, so that a suppression with this name is
-    reported as unused.
+    reported as unused. A name that belongs to several checks only counts as active if all of them
+    ran: a comment that names `overflow`, which is a check and a kind of another check, may be meant
+    for either.
     """
 
     def is_active(name: str) -> bool:
-        asked = {check for check in CHECKS if name == check or name in CHECKS[check].kinds}
-        return not asked or not asked.isdisjoint(checks)
+        return checks_named(name) <= set(checks)
 
     # The part of a launch that was not checked may contain the defect that a suppression is meant
     # for.

@@ -25,6 +25,7 @@ class SanitizeOptions:
         all_configs: If True, run every configuration of autotuned kernels.
         timeout: Time limit per launch in seconds; None for no limit.
         poison: If True, unwritten memory and undefined lanes hold NaN, or negative integers.
+        suggest_tolerance: If True, the report suggests a tolerance for each output.
     """
 
     checks: frozenset[str]
@@ -35,6 +36,7 @@ class SanitizeOptions:
     all_configs: bool = False
     timeout: float | None = None
     poison: bool = False
+    suggest_tolerance: bool = False
 
     def __post_init__(self) -> None:
         """Validate numbers; `threads` is checked where threads are started."""
