@@ -36,7 +36,7 @@ from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
-from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
+from ttools.verifier.result import Failure, Replay, Verdict, Verification, ranked
 
 K = TypeVar("K")
 
@@ -464,16 +464,24 @@ class Judge:
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerEndedError):
-                has_it = partial(self._problem_of, name)
+                has_it = partial(self._problem_of, name, bool(failed.problem.where))
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
                 plainer = shrunk(failed.case, self._domain, has_it, tries)
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 
-    def _problem_of(self, name: str, case: Case) -> Mismatch | None:
-        """Return the problem of a class that a case has in a new process; None if it has none."""
-        return next((e for e in self._problems_of(case) if e.failure == name), None)
+    def _problem_of(self, name: str, is_located: bool, case: Case) -> Mismatch | None:
+        """Return the problem of a class that a case has in a new process; None if it has none.
+
+        Args:
+            name: Class of the problem.
+            is_located: If True, only problems with a source line count.
+            case: Case to run.
+        """
+        problems = [e for e in self._problems_of(case) if e.failure == name]
+        located = [problem for problem in problems if problem.where]
+        return next(iter(located if is_located else problems), None)
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
@@ -522,11 +530,10 @@ class Judge:
             covered["emulated GPU"] = self._options.gpu
         if self._all_sizes:
             covered["all sizes"] = self._all_sizes
-        ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
             reason="; ".join(reasons),
-            failures=tuple(self._with_test(failed) for _, failed in ranked),
+            failures=ranked(map(self._with_test, self._failed.values())),
             warnings=tuple(
                 self._failure(warned)
                 for (name, _), warned in self._warned.items()
@@ -618,8 +625,13 @@ class Judge:
 def _keep_plainest(
     kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case, number: int = 0
 ) -> None:
+    """Keep a failure unless one with the same key has a source line or simpler inputs.
+
+    A failure with a source line is preferred to one without, whatever their inputs.
+    """
     earlier = kept.get(key)
-    if earlier is None or case.weight < earlier.case.weight:
+    rank = not problem.where, case.weight
+    if earlier is None or rank < (not earlier.problem.where, earlier.case.weight):
         kept[key] = _Failed(problem, case, number)
 
 
