@@ -36,6 +36,11 @@ _UNASKED = " (Z3, which is not installed, may be able to prove this)"
 _HINDRANCES = frozenset({"model"})
 
 
+def late_text(seconds: float) -> str:
+    """Return what a report says about goals for which a time limit in seconds left no time."""
+    return f"the time limit of {seconds:g} s was reached (--timeout)"
+
+
 @dataclass
 class _HostPath:
     """One path through host code, and its launches."""
@@ -55,6 +60,8 @@ class Analysis:
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         within: Expressions over sizes; sizes at which one of them is negative are not considered.
+        late: What the report says about goals that were not examined because the time limit was
+            reached; by default, the limit in seconds.
 
     Raises:
         UsageError: A range is empty, or a bound is not a formula over sizes.
@@ -68,6 +75,7 @@ class Analysis:
         assume: Mapping[str, Promise] | None = None,
         stretch: float = STRETCH,
         within: Iterable[Expr] = (),
+        late: str = "",
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
@@ -75,6 +83,7 @@ class Analysis:
                     f"sizes {name}={low}:{high}: must be two sizes from 0 on, the smaller one first"
                 )
         self._run, self._sizes, self._seconds = run, dict(sizes), seconds
+        self._late = late or late_text(seconds)
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
         first = {name: low for name, (low, _) in sizes.items()}
@@ -127,7 +136,7 @@ class Analysis:
                 reason = f"host code takes more than {len(paths)} paths for these sizes"
                 phrase = ""
                 if len(paths) < _MOST_PATHS:
-                    reason += ", and there was no time left to analyse all of them"
+                    reason = f"{self._late}: not all paths through host code were analysed"
                     phrase = self._late
                 self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
                 continue
@@ -155,11 +164,6 @@ class Analysis:
         reason = "no size was found that takes this path through host code"
         phrase = "a branch of host code is not shown to be unreachable"
         self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
-
-    @property
-    def _late(self) -> str:
-        """The phrase for goals that were not examined because the time limit was reached."""
-        return f"the time limit of {self._seconds:g} s was reached (--timeout)"
 
     def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:
         path = Path(dict(point))
@@ -303,7 +307,7 @@ class Analysis:
         if self.state.is_late():
             self._unsettled.add(problem.key)
             late = replace(problem, phrase=self._late)
-            self._abstain(self._abstention(late, where.box, "there was no time left: "))
+            self._abstain(self._abstention(late, where.box, f"{self._late}: "))
         elif not search.settle(problem):
             self._unsettled.add(problem.key)
             self._abstain(self._abstention(problem, where.box))

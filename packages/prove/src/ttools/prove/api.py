@@ -139,8 +139,9 @@ def check_ranges(
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
     stretch: float = STRETCH,
     witnesses: bool = True,
+    late: str = "",
 ) -> SizesResult:
-    """Check a function as `check_sizes` does, with a mapping of sizes and two more options.
+    """Prove a function as `prove` does, with a mapping of sizes and more options.
 
     Args:
         ends: First and last value of each size.
@@ -150,6 +151,8 @@ def check_ranges(
         assume: Assumptions about the integers in tensors.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
+        late: What the report says about anything that is undecided because the time limit was
+            reached; by default, the limit in seconds.
     """
     if not seconds > 0:
         raise UsageError(f"seconds={seconds}: must be positive")
@@ -159,7 +162,7 @@ def check_ranges(
     from ttools.prove.report import make_report
     from ttools.prove.witness import with_witnesses
 
-    result = Analysis(run, ends, seconds, assume, stretch).analyse()
+    result = Analysis(run, ends, seconds, assume, stretch, late=late).analyse()
     if witnesses:
         result.defects = with_witnesses(result.defects, lambda sizes: run(**sizes))
     name = target or str(getattr(run, "__name__", run))

@@ -24,7 +24,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
+from ttools.verifier.judging.all_sizes import AllSizesTried, late_text, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.hidden import HiddenNumbers
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
@@ -413,12 +413,18 @@ class Judge:
         seconds = options.all_sizes_seconds
         if seconds is None:
             seconds = usual_seconds(self._domain.sizes)
+        late = late_text(seconds)
         if options.seconds is not None:
-            seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
-        tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
+            left = options.seconds - (time.monotonic() - self._began)
+            if left < seconds:
+                seconds = left
+                late = (
+                    f"the time limit of {options.seconds:g} s for the run was reached (--seconds)"
+                )
+        tried = AllSizesTried(self._processes, self._domain.sizes, seconds, late)
         why = "the candidate has failed already" if self._failed else ""
         if options.all_sizes_seconds == 0:
-            why = "the time limit is 0"
+            why = "the time limit is 0 (--all-sizes-seconds)"
         for failure in tried.run(plan.begin(), why):
             if failure.problem.failure in self._failed:
                 continue
