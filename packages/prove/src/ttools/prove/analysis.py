@@ -17,6 +17,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.location import user_location
 from ttools.core.ownership import is_program_frame
 from ttools.core.reports.sizes import Unproved, ranges_text
+from ttools.core.reports.wrapping import shortened
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute, with_symbols
 from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
@@ -29,6 +30,8 @@ from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import DATA_DECIDE, Key, Problem
 
 _MOST_PATHS = 96
+#: Maximum length of the message of an exception in a reason.
+_LONGEST = 200
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (Z3, which is not installed, may be able to prove this)"
@@ -230,7 +233,7 @@ class Analysis:
             except Exception as error:  # noqa: BLE001 - a failed analysis proves nothing
                 is_ours = isinstance(error, TtoolsError)
                 what = "" if is_ours else f"the analysis failed with {type(error).__name__}: "
-                reason = f"not modelled: {what}{str(error)[:200]}"
+                reason = f"not modelled: {what}{shortened(str(error), width=_LONGEST)}"
                 self._abstain(
                     Unproved(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
                 )

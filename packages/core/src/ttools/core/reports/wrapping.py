@@ -40,16 +40,15 @@ def wrapped(
     """
     for part in whole:
         text = text.replace(part, part.replace(" ", _BLANK))
-    text = _QUOTED.sub(lambda match: match[0].replace(" ", _BLANK), text)
     lines = wrap(
-        text,
+        unbroken(text),
         width,
         initial_indent=indent,
         subsequent_indent=f"{indent}  " if hanging is None else hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return [line.replace(_BLANK, " ") for line in lines]
+    return list(map(with_blanks, lines))
 
 
 def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
@@ -58,3 +57,22 @@ def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
     if not others:
         return first
     return f"{wrapped(text, indent, width=width - 2)[0]} …"
+
+
+def unbroken(text: str) -> str:
+    """Return text whose paths and commands have no blanks, for a layout that divides words itself.
+
+    `with_blanks` restores the blanks afterwards.
+    """
+    return _QUOTED.sub(lambda match: match[0].replace(" ", _BLANK), text)
+
+
+def with_blanks(text: str) -> str:
+    """Return text with the blanks that `unbroken` has replaced."""
+    return text.replace(_BLANK, " ")
+
+
+def width_of_whole_parts(text: str) -> int:
+    """Return the number of columns of the longest path or command in a text; 0 without any."""
+    words = unbroken(text).split()
+    return max((len(word) for word in words if "/" in word or _BLANK in word), default=0)
