@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.judge import Judge
+from ttools.verifier.judging.judge import Judge, _Failed, _keep_plainest
 from ttools.verifier.judging.trial import Trial
 from ttools.verifier.oracle.comparison import Mismatch
 
@@ -39,3 +39,23 @@ def test_failures_that_need_other_calls_are_stale_state(
     assert failures[0].detail == f"correct by itself, but wrong {how}: 3 elements"
     assert all(tried == PLAIN for tried in alone)
     assert bool(failures[0].evidence) == case.late_grad
+
+
+def test_a_failure_with_a_source_line_is_kept_rather_than_simpler_inputs() -> None:
+    kept: dict[str, _Failed] = {}
+    small, large = Case(sizes={"n": 1}), Case(sizes={"n": 100})
+    without, located = Mismatch("unwritten", "3 elements"), Mismatch("unwritten", "", where="k:3")
+    for problem, case in ((without, small), (located, large), (without, small), (located, small)):
+        _keep_plainest(kept, problem.failure, problem, case)
+    assert (kept["unwritten"].problem, kept["unwritten"].case) == (located, small)
+
+
+def test_only_problems_with_a_source_line_count_if_one_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without, located = Mismatch("unwritten", "3 elements"), Mismatch("unwritten", "", where="k:3")
+    judge = object.__new__(Judge)
+    monkeypatch.setattr(Judge, "_problems_of", lambda *_: [without, located])
+    assert judge._problem_of("unwritten", False, PLAIN) is without
+    assert judge._problem_of("unwritten", True, PLAIN) is located
+    assert judge._problem_of("race", True, PLAIN) is None

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from ttools.verifier.judging import judge
+from ttools.verifier.report.findings import report_of
 from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
-from ttools.verifier.result import CLASSES, Failure, Verification
+from ttools.verifier.result import CLASSES, CONSEQUENCES, Failure, Verification, ranked
 
 
 def test_failures_are_described_completely() -> None:
@@ -104,6 +105,48 @@ def test_a_failure_shows_its_line_and_advice() -> None:
         "  help: --write-tests DIR writes each failure as a pytest file",
     ]
     assert "    of two lines" in text_of(found, "k.py:softmax", verbose=True)
+
+
+def _unlocated(name: str, test: str | None = None) -> Failure:
+    return Failure(failure=name, detail=f"{name} at [0]", sizes={"N": 4}, test=test)
+
+
+def test_a_failure_with_a_source_line_comes_before_those_that_it_explains() -> None:
+    (unwritten,) = _failures("unwritten")
+    folder = "/home/somebody/" + "a folder with a long name/" * 4
+    wrong = _unlocated("wrong_values", test=f"{folder}test_wrong.py")
+    failures = ranked([_unlocated("stale_state"), wrong, _unlocated("exception"), unwritten])
+    assert [(failure.failure, failure.consequence_of) for failure in failures] == [
+        ("unwritten", ""),
+        ("exception", ""),
+        ("stale_state", "unwritten"),
+        ("wrong_values", "unwritten"),
+    ]
+    found = Verification(verdict="fail", failures=failures, covered={"cases": 1})
+    assert Verification.of_dict(found.as_dict()) == found
+    text = text_of(found, "k.py:softmax")
+    assert (
+        "  2 further failures are probably consequences of `unwritten` (`--verbose` shows\n"
+        "    them in full):\n"
+        "    stale_state: stale_state at [0]\n"
+        "    wrong_values: wrong_values at [0]\n"
+        f"      test: {wrong.test}\n"
+    ) in text
+    assert text.index("unwritten: ") < text.index("exception: ") < text.index("stale_state: ")
+    whole = text_of(found, "k.py:softmax", verbose=True)
+    assert whole.count("probably a consequence of `unwritten`") == 2
+    assert whole.count("inputs: N=4") == 3
+    notes = report_of(found, "k.py:softmax").findings[2].notes
+    assert "probably a consequence of the failure `unwritten`" in notes
+
+
+def test_without_a_source_line_no_failure_explains_others() -> None:
+    failures = ranked(map(_unlocated, reversed(CLASSES)))
+    assert [failure.failure for failure in failures] == list(CLASSES)
+    assert not any(failure.consequence_of for failure in failures)
+    located = ranked(_failures("memory", "wrong_values"))
+    assert not any(failure.consequence_of for failure in located)
+    assert set(CONSEQUENCES) | set().union(*CONSEQUENCES.values()) <= set(CLASSES)
 
 
 @pytest.mark.parametrize("count", range(1, len(CLASSES) + 1))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -28,6 +28,17 @@ CLASSES = (
     "layout",
     "exception",
     "wrong_values",
+)
+#: The classes of failures that a failure of each class can cause. Memory that a kernel should not
+#: read contains what other programs or earlier calls left there, so results vary with both.
+CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "memory": frozenset(
+            ["stale_state", "unwritten", "nondeterministic", "input_modified", "wrong_values"]
+        ),
+        "race": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
+        "unwritten": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
+    }
 )
 #: Limits of each verification, which the report lists.
 NOT_JUDGED = (
@@ -60,6 +71,8 @@ class Failure:
         condition: A clause that says for which sizes and parameters the failure occurs, found by
             changing those of the reduced inputs; empty if no simple condition is known.
         help: Advice of a finding.
+        consequence_of: Class of another failure that explains this one and, unlike this one, has a
+            source line; empty if there is none.
         issue: Text for an issue if the compiler or the hardware is suspected.
         test: Path of the test file that shows the failure, if one was written.
     """
@@ -82,6 +95,7 @@ class Failure:
     witness: str = ""
     condition: str = ""
     help: str = ""
+    consequence_of: str = ""
     issue: str = ""
     test: str | None = None
 
@@ -89,6 +103,22 @@ class Failure:
         """Return the failure as data for JSON."""
         fields = asdict(self)
         return {"class": fields.pop("failure"), **fields, "after": list(self.after)}
+
+
+def ranked(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    """Return failures in the order of `CLASSES`, those that others explain at the end.
+
+    A failure with a source line explains those without one that it can cause.
+    """
+    ordered = sorted(failures, key=lambda failure: CLASSES.index(failure.failure))
+    located = [failure.failure for failure in ordered if failure.where]
+
+    def cause_of(failure: Failure) -> str:
+        causes = (name for name in located if failure.failure in CONSEQUENCES.get(name, ()))
+        return "" if failure.where else next(causes, "")
+
+    marked = [replace(failure, consequence_of=cause_of(failure)) for failure in ordered]
+    return tuple(sorted(marked, key=lambda failure: bool(failure.consequence_of)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +150,7 @@ class Verification(Result):
         verdict: `pass` if every case was correct, `fail` if there are failures, and `inconclusive`
             otherwise.
         reason: Reason of an inconclusive verdict, or what weakens a pass; empty if there is none.
-        failures: Failures, at most one of each class.
+        failures: Failures, at most one of each class; those that others explain come last.
         warnings: Findings that are not failures, in the form of failures.
         covered: Number of cases by kind, and other data about the cases.
         notes: Notes for the user, such as reasons of an inconclusive verdict.

@@ -154,13 +154,10 @@ def _cells(row: Row, count: int) -> list[Number | None]:
     return cells
 
 
-#: Longer titles are wrapped if the table is narrow.
-_WIDEST_TITLE = 60
-
-
 def _table(profiles: list[ProtonProfile], names: list[str], selected: list[Row]) -> Table:
-    title = ", ".join(profile.name for profile in profiles)
-    table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
+    names_of_files = ", ".join(profile.name for profile in profiles)
+    title = Text(names_of_files, style="table.title", no_wrap=True, overflow="ignore")
+    table = Table(title=title, title_justify="left")
     table.add_column("name", overflow="fold")
     shown = [[_shown(value) for value in _cells(row, len(names))] for row in selected]
     for column, heading in enumerate(_headings(profiles, names)):

@@ -40,6 +40,7 @@ def _row(group: tuple[Finding, ...], report: Report) -> dict[str, Any]:
         "place": location_text(location, report.root) if location is not None else "",
         "kernel": first.kernel,
         "message": first.message,
+        "notes": [note for note in first.notes if "\n" not in note],
         "help": first.help,
         "edit": edit and f"insert `{edit.text}` at {edit.line}:{edit.column}",
         "same_cause": len(group) - 1,

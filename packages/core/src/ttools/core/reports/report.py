@@ -32,6 +32,7 @@ _ELSEWHERE = (
 _MOST_LISTED = 3
 #: Kinds of findings that may be consequences of accesses outside a tensor.
 _RACES = ("overlapping_store", "race", "intra_program_race")
+_UNDEFINED = "uninit_read"
 #: Exit statuses of programs that SIGINT and SIGTERM terminate, as a shell reports them.
 _INTERRUPTED = (130, 143)
 
@@ -148,7 +149,8 @@ def cause_text(group: Sequence[Finding]) -> str:
     tensors".
     """
     cause = united_cause(group)
-    accesses = [f for f in group if f.kind not in _RACES]
+    accesses = [f for f in group if f.kind not in (*_RACES, _UNDEFINED)]
+    undefined = sum(finding.kind == _UNDEFINED for finding in group)
     line = f" (line {cause.location.line})" if cause.location is not None else ""
     texts = {
         "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'out-of-bounds lanes'}",
@@ -160,8 +162,14 @@ def cause_text(group: Sequence[Finding]) -> str:
         one = len(accesses) == 1
         count = counted(len(accesses), "access", "accesses")
         parts.append(f"{count} {'leaves its tensor' if one else 'leave their tensors'}")
-    if races := len(group) - len(accesses):
-        parts.append(f"{counted(races, 'race')} {'follows' if races == 1 else 'follow'}")
+    races = len(group) - len(accesses) - undefined
+    for count, noun, plural in (
+        (races, "race", "races"),
+        (undefined, "use of undefined lanes", "uses of undefined lanes"),
+    ):
+        if count:
+            follow = "follows" if count == 1 else "follow"
+            parts.append(f"{counted(count, noun, plural)} {follow}")
     return "; ".join(parts)
 
 

@@ -24,6 +24,7 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import launched_compilation
 from ttools.core.gpus.targets import Target
+from ttools.core.kernel_selector import kernel_selector
 from ttools.core.launch_path import (
     INDUCTOR,
     INDUCTOR_TRIAL,
@@ -70,7 +71,7 @@ class GpuCounting:
     """Records launches during `watching`, and counts them.
 
     Args:
-        only: Names of the kernels to record; all by default.
+        only: Names of the kernels to record, or a predicate on names; all by default.
         counts: If False, launches are recorded but not counted.
         origin: Observer of the program's scopes.
         own_copies: Records the copies that counting makes while the program runs.
@@ -90,7 +91,7 @@ class GpuCounting:
 
     def __init__(
         self,
-        only: Sequence[str] | None,
+        only: Sequence[str] | Callable[[str], bool] | None,
         *,
         counts: bool,
         origin: Origin,
@@ -108,7 +109,7 @@ class GpuCounting:
         self._configs = _TunedConfigs(self.calls.leave_out, self._choose_note)
         self._origin, self._stacks = origin, stacks
         self.notes: dict[str, str] = {}
-        self._only, self._counts = only, counts
+        self._selects, self._counts = kernel_selector(only), counts
         self._repetition = repetition
         self._distinguishes = counts or repetition.warmup > 0
         self._own_copies = own_copies or OwnCopies()
@@ -217,7 +218,7 @@ class GpuCounting:
                 if not self._configs.tuners:
                     self.calls.begin(function, compiled)
                 kernel = GpuKernel(compiled)
-                if self._only is None or kernel.name in self._only:
+                if self._selects(kernel.name):
                     launcher = self._first_launcher(kernel, launcher)
         self._set_launcher(compiled, launcher)
         return launcher

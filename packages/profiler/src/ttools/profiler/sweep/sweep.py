@@ -18,6 +18,7 @@ import torch
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.reports.result import Result
+from ttools.core.reports.wrapping import shortened
 from ttools.interpreter import interpret
 from ttools.profiler.intervals import difference
 from ttools.profiler.sweep.calls import (
@@ -33,6 +34,8 @@ from ttools.profiler.sweep.calls import (
 )
 
 _SCHEMA = "ttools.sweep/1"
+#: Maximum length of the message of an exception in a report.
+_LONGEST = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,5 +329,5 @@ def shown_value(value: Any) -> Any:
 
 
 def _line(error: Exception) -> str:
-    text = str(error).strip().split("\n", maxsplit=1)[0][:200]
+    text = shortened(str(error).strip().split("\n", maxsplit=1)[0], width=_LONGEST)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -183,7 +183,7 @@ class _Tile:
     ) -> None:
         self.checked, self.op, self.witness, self.values = checked, op, witness, values
         self.shape = shape_of(op.address.type)
-        self.programs = _programs(checked, op, witness)
+        self.programs = _programs(checked, op, witness.program)
         start = checked.launch.raw_parameters[witness.site.parameter]
         shape = (len(self.programs), *self.shape)
         self.addresses = np.broadcast_to(distances + start, shape)
@@ -451,12 +451,22 @@ class _Tile:
         return atoms
 
 
-def _programs(checked: CheckedLaunch, op: Operation, witness: Witness) -> list[int]:
+def _programs(checked: CheckedLaunch, op: Operation, program: int) -> list[int]:
     """Return the programs in which an access is evaluated, that of the witness first."""
     count = prod(checked.spec.grid)
     most = max(1, min(_PROGRAMS, _MOST_ELEMENTS // max(1, prod(shape_of(op.address.type)))))
     spread = [n * (count - 1) // max(1, _PROGRAMS - 2) for n in range(_PROGRAMS - 1)]
-    return list(dict.fromkeys([witness.program, *spread]))[:most]
+    return list(dict.fromkeys([program, *spread]))[:most]
+
+
+def some_programs(checked: CheckedLaunch, op: Operation, program: int) -> NDArray[np.int64]:
+    """Return the ids of a few programs in which to evaluate an access, one row each.
+
+    Args:
+        op: The access; with a larger tile, there are fewer programs.
+        program: Linear index of the first of them.
+    """
+    return _coordinates(checked, _programs(checked, op, program))
 
 
 def _coordinates(checked: CheckedLaunch, programs: Iterable[int]) -> NDArray[np.int64]:
@@ -472,7 +482,7 @@ def _values(
 ) -> LaneValues:
     return lane_values(
         checked,
-        _coordinates(checked, _programs(checked, op, witness)),
+        some_programs(checked, op, witness.program),
         dict(zip(loops, iterations, strict=True)),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.findings.causes import Cause
+from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.lane_values import LaneValues, Numbers, along, viewed
 from ttools.ir import Operation, Value, shape_of
 from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
@@ -138,8 +139,10 @@ class Explained:
     Attributes:
         wrong: The lanes that the mask fails to exclude, if they are known.
         variables: Names of the variables that explain the finding best, in order.
+        access: Location of the access that failed.
     """
 
     cause: Cause
     wrong: WrongLanes | None = None
     variables: tuple[str, ...] = ()
+    access: SourceLocation | None = None

@@ -15,10 +15,12 @@ from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
 from ttools.interpreter.runtime.monitor import Count
+from ttools.sanitizer.causes.unmasked_uses import cause_of_undefined_lanes
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import earlier_writers, watch_outputs
 from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.passes import histogram_bins, undefined
+from ttools.sanitizer.passes.check import places
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 
@@ -116,7 +118,18 @@ class Initcheck(Check):
                     notes=(*finding.notes, *self._shadows.unwritten(index)),
                     related=(*finding.related, *earlier_writers(self.checked, index)),
                 )
-            yield finding
+            yield self._with_cause(finding, count)
+
+    def _with_cause(self, finding: Finding, count: Count) -> Finding:
+        """Return a finding with the cause that it shares with an out-of-bounds access, if any."""
+        if finding.origin != "masked" or not self.checked.causes:
+            return finding
+        (use,) = places(dict(count.witness.site.attributes).get("origins", "")) or [None]
+        cause = cause_of_undefined_lanes(self.checked, count.witness, use)
+        if cause is None or use is None:
+            return finding
+        help_line = f"give the access in line {use.line} the mask of this load"
+        return replace(finding, cause=cause, help=help_line)
 
     def findings(self) -> Iterable[Finding]:
         """Register the outputs with unwritten elements; they are reported when the host reads

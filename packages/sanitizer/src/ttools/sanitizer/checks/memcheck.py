@@ -7,6 +7,7 @@ accessed, how far out of bounds it was, and how to correct it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import inf
 from typing import Any, ClassVar
@@ -327,6 +328,7 @@ class _FailedAccess:
             return None
         explained = explain(self.check.checked, self.witness)
         if explained is not None:
+            explained = replace(explained, access=self.site.location)
             self.check.checked.causes.append(explained)
         return explained
 

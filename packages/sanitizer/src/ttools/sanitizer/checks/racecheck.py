@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.process.phases import phase, tick
 from ttools.core.spec import ArgumentSpec, LaunchSpec
@@ -33,6 +34,7 @@ from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.causes.grids import grid_notes
+from ttools.sanitizer.causes.race_advice import race_advice
 from ttools.sanitizer.causes.races import causes_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -225,15 +227,16 @@ class Racecheck(Check):
         conflicts = list(find(near))
         causes = causes_of(self.checked, monitor.sites, near, conflicts, find)
         for conflict, cause in zip(conflicts, causes, strict=True):
-            finding = replace(self._conflict_finding(conflict, monitor.sites), cause=cause)
+            finding = replace(self._conflict_finding(conflict, monitor.sites, cause), cause=cause)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
             tensors[key].update(dict.fromkeys(names))
             previous = united.get(key)
             if previous is not None and previous[1].cause != cause:
-                finding = replace(finding, cause=None)
-                previous = previous[0], replace(previous[1], cause=None)
+                unknown = {"cause": None, "help": self.kinds[conflict.kind].help}
+                finding = replace(finding, **unknown)
+                previous = previous[0], replace(previous[1], **unknown)
             if previous is None or finding.count > previous[1].count:
                 previous = conflict, finding
             united[key] = previous
@@ -242,7 +245,9 @@ class Racecheck(Check):
             for key, (conflict, finding) in united.items()
         ]
 
-    def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
+    def _conflict_finding(
+        self, conflict: Conflict, sites: Sequence[ProbeSite], cause: Cause | None
+    ) -> Finding:
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
@@ -264,7 +269,8 @@ class Racecheck(Check):
                 whose = f"that tensor of {storage[1] - storage[0]:,} bytes"
             notes = (f"element {item:,} of {whose} is touched by both",)
         if conflict.kind != "intra_program_race":
-            notes += grid_notes(self.checked)
+            # The notes on the grid explain the race, so that short reports show them, too.
+            notes = (*grid_notes(self.checked), *notes)
         elif conflict.missing_barrier_site is None:
             notes += (_ONE_WARP.format(spec.options.warps),)
         help_line = self.kinds[conflict.kind].help
@@ -281,6 +287,7 @@ class Racecheck(Check):
             help_line = _HELP_RELEASE
         if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
             related += self._weak_atomics()
+        help_line = race_advice(self.checked, conflict, sites, cause) or help_line
         return self.finding(
             conflict.kind,
             _message(conflict, one, other, name),

@@ -214,11 +214,13 @@ class _OutputFinding:
         name: The output's name in messages.
         unwritten: Template of the finding for elements that were never written.
         copied: Template of the finding for elements that hold copies of unwritten ones.
+        explanations: Notes that explain the finding; they come before all others.
     """
 
     name: str
     unwritten: Finding
     copied: Finding
+    explanations: tuple[str, ...] = ()
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
         few = f"{missing.count:,} of {missing.total:,} elements of {self.name}"
@@ -235,7 +237,7 @@ class _OutputFinding:
             template,
             message=text,
             severity="error" if read else "warning",
-            notes=(*missing.sentences(), *template.notes),
+            notes=(*self.explanations, *missing.sentences(), *template.notes),
             related=() if line is None else (_reader(line),),
         )
 
@@ -268,7 +270,7 @@ class _UntouchedFinding:
             finding,
             message=f"the host reads {missing.total:,} elements{at} that were never written and "
             f"not passed to any launch: this launch stores as many to another tensor, {name}",
-            notes=finding.notes[len(missing.sentences()) :],
+            notes=(*self.output.explanations, *self.output.unwritten.notes),
             help=_BESIDE,
         )
 
@@ -279,7 +281,7 @@ def _reader(line: str) -> Related:
 
 def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
     spec, kernel = check.checked.spec, check.checked.kernel
-    notes = ("grid: ({}, {}, {})".format(*spec.grid), *grid_notes(check.checked))
+    notes = ("grid: ({}, {}, {})".format(*spec.grid),)
     stored = kernel.fact(stores).get(index)
     source = min(copied_from - {index}, default=index)
     if index == _BEHIND:
@@ -304,6 +306,7 @@ def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _O
             notes=notes,
             help=_COPIES,
         ),
+        grid_notes(check.checked),
     )
 
 

@@ -324,4 +324,5 @@ def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect
         help=_PAD if is_unpadded else _help_masked(source.op) if source.kind == "masked" else "",
         severity="warning" if is_unpadded else "",
         origin=source.kind,
+        origins=(location,),
     )

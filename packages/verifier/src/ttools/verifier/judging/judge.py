@@ -24,7 +24,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
+from ttools.verifier.judging.all_sizes import AllSizesTried, late_text, usual_seconds
 from ttools.verifier.judging.conditions import failing_condition
 from ttools.verifier.judging.constant_references import ConstantReferences
 from ttools.verifier.judging.gpu import Gpu
@@ -38,7 +38,7 @@ from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
-from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
+from ttools.verifier.result import Failure, Replay, Verdict, Verification, ranked
 
 K = TypeVar("K")
 
@@ -49,8 +49,8 @@ _TRIES_OF_ENDLESS = 4
 #: Most cases that are run to find the condition under which a candidate fails.
 _TRIES_OF_CONDITIONS = 40
 #: Classes of failures that may depend on sizes and parameters; a condition is searched for the
-#: first one that occurred. Wrong values come first, because no source line explains them.
-_WITH_CONDITION = ("wrong_values", "unwritten", "exception", "layout", "race", "memory")
+#: first one in the report.
+_WITH_CONDITION = {"memory", "race", "unwritten", "layout", "exception", "wrong_values"}
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
 #: A call that failed after other calls is repeated alone this many times, because it may fail only
@@ -432,12 +432,18 @@ class Judge:
         seconds = options.all_sizes_seconds
         if seconds is None:
             seconds = usual_seconds(self._domain.sizes)
+        late = late_text(seconds)
         if options.seconds is not None:
-            seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
-        tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
+            left = options.seconds - (time.monotonic() - self._began)
+            if left < seconds:
+                seconds = left
+                late = (
+                    f"the time limit of {options.seconds:g} s for the run was reached (--seconds)"
+                )
+        tried = AllSizesTried(self._processes, self._domain.sizes, seconds, late)
         why = "the candidate has failed already" if self._failed else ""
         if options.all_sizes_seconds == 0:
-            why = "the time limit is 0"
+            why = "the time limit is 0 (--all-sizes-seconds)"
         for failure in tried.run(plan.begin(), why):
             if failure.problem.failure in self._failed:
                 continue
@@ -483,7 +489,7 @@ class Judge:
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerEndedError):
-                has_it = partial(self._problem_of, name)
+                has_it = partial(self._problem_of, name, bool(failed.problem.where))
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
                 plainer = shrunk(failed.case, self._domain, has_it, tries)
@@ -492,7 +498,8 @@ class Judge:
 
     def _describe_failing_inputs(self) -> None:
         """Find a condition on the inputs of one failure."""
-        name = next((name for name in _WITH_CONDITION if name in self._failed), None)
+        possible = _WITH_CONDITION & self._failed.keys()
+        name = next((name for name in CLASSES if name in possible), None)
         if name is None or not self._options.shrink:
             return
         failed = self._failed[name]
@@ -509,9 +516,17 @@ class Judge:
                 tries = _TRIES_OF_CONDITIONS
                 failed.condition = failing_condition(failed.case, self._domain, fails, tries)
 
-    def _problem_of(self, name: str, case: Case) -> Mismatch | None:
-        """Return the problem of a class that a case has in a new process; None if it has none."""
-        return next((e for e in self._problems_of(case) if e.failure == name), None)
+    def _problem_of(self, name: str, is_located: bool, case: Case) -> Mismatch | None:
+        """Return the problem of a class that a case has in a new process; None if it has none.
+
+        Args:
+            name: Class of the problem.
+            is_located: If True, only problems with a source line count.
+            case: Case to run.
+        """
+        problems = [e for e in self._problems_of(case) if e.failure == name]
+        located = [problem for problem in problems if problem.where]
+        return next(iter(located if is_located else problems), None)
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
@@ -566,11 +581,10 @@ class Judge:
             covered["emulated GPU"] = self._options.gpu
         if self._all_sizes:
             covered["all sizes"] = self._all_sizes
-        ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
             reason="; ".join(reasons),
-            failures=tuple(self._with_test(failed) for _, failed in ranked),
+            failures=ranked(map(self._with_test, self._failed.values())),
             warnings=tuple(
                 self._failure(warned)
                 for (name, _), warned in self._warned.items()
@@ -663,8 +677,13 @@ class Judge:
 def _keep_plainest(
     kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case, number: int = 0
 ) -> None:
+    """Keep a failure unless one with the same key has a source line or simpler inputs.
+
+    A failure with a source line is preferred to one without, whatever their inputs.
+    """
     earlier = kept.get(key)
-    if earlier is None or case.weight < earlier.case.weight:
+    rank = not problem.where, case.weight
+    if earlier is None or rank < (not earlier.problem.where, earlier.case.weight):
         kept[key] = _Failed(problem, case, number)
 
 

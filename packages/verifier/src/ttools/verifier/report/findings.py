@@ -85,6 +85,8 @@ def _finding(
     failure: Failure, severity: Severity, name: str, definition: SourceLocation | None
 ) -> Finding:
     notes = [failure.witness, f"inputs: {circumstances(failure)}", failure.condition]
+    if failure.consequence_of:
+        notes.append(f"probably a consequence of the failure `{failure.consequence_of}`")
     notes += [f"test: {failure.test}" if failure.test else ""]
     notes += [f"issue:\n\n{failure.issue}" if failure.issue else ""]
     return Finding(

@@ -82,18 +82,19 @@ class AllSizes:
             self._function(**self._draw(**sizes, **others))
 
         ends = {name: (low, high) for name, (low, high) in request["sizes"].items()}
+        late = request["late"]
         report = check_ranges(
-            run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False
+            run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False, late=late
         ).report
         sizes_report = report.sizes
         assert sizes_report is not None
+        others_abstained = [e for e in sizes_report.abstained if e.phrase != late]
         return {
             "launches": bool(report.launches),
             "findings": [_finding(finding) for finding in report.findings],
             "sentences": list(sizes_report.sentences),
-            "abstained": [
-                _reason(unproved, sizes_report.checked) for unproved in sizes_report.abstained
-            ],
+            "is_late": len(others_abstained) < len(sizes_report.abstained),
+            "abstained": [_reason(unproved, sizes_report.checked) for unproved in others_abstained],
             "assumptions": list(sizes_report.assumptions),
         }
 
