@@ -13,7 +13,8 @@ UPSTREAM_MEAN, UPSTREAM_EACH = 500.0, 200.0
 TORCH_MEAN, TORCH_EACH = 1.5, 3.0
 COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
 LAUNCH_US = 100.0
-#: Slowdown by checks: targets for the mean of all rows, and for each row by its kind of access.
+#: Targets for the slowdown that checks cause: for the mean of all rows, and for each row by its
+#: kind of access.
 CHECKED_MEAN = {"memcheck": 1.2, "checks": 2.0}
 CHECKED_EACH = {
     "memcheck": {"plain": 1.5, "gathers": 2.0, "scatters": 2.0},

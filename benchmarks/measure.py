@@ -32,7 +32,7 @@ _SAMPLE_SECONDS = 0.03
 _MOST_CALLS = 300
 #: A workload whose first call takes longer than this is not called again before the measurement.
 _PATIENCE_SECONDS = 1.0
-#: Maximum number of results that are kept so that all calls write to the same memory.
+#: Maximum number of results that are kept alive, see `Bench._settle`.
 _MOST_KEPT = 12
 
 

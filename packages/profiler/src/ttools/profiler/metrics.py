@@ -122,7 +122,7 @@ _TIMED = "by the CPU's clock around the programs of a launch, or by Proton on a 
 _COUNTED = "counted by running the kernel with counters instead of its arithmetic"
 _COMPILED = "read from the kernel that Triton's compiler produces for the target"
 _OCCUPANCY = "from registers, shared memory and threads of a block, and the limits of the target"
-_ROOFLINE = "by the roofline: counts divided by the rates of the device"
+_ROOFLINE = "by the roofline model: counts divided by the peak rates of the device"
 _MODEL = "by the model of GPU times that docs/design/counting.md describes"
 _CODE = "from the machine code and the trip counts of its loops"
 _TRACED = "from the addresses of some programs, and the tile's layout in the compiled kernel"
@@ -191,9 +191,9 @@ _REFUSAL = _group(
 _RESOURCES = (
     *_group(
         _COMPILED,
-        ("registers", "count", "registers", "Number of registers of a thread."),
+        ("registers", "count", "registers", "Number of registers per thread."),
         ("spilled", "bytes", "spilled", "Bytes of a thread's registers that are kept in memory."),
-        ("shared", "bytes", "shared", "Bytes of shared memory of a block."),
+        ("shared", "bytes", "shared", "Bytes of shared memory per block."),
         needs="target",
     ),
     *_group(

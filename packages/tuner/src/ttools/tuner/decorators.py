@@ -47,7 +47,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         new_run: Makes the tuning run.
         timing: Timing that the decorator requests.
         configs_timings: Median, 20% and 80% quantile in milliseconds of each configuration tried
-            for the latest key; infinite for a configuration that cannot win.
+            for the latest key; infinite for a configuration that was rejected.
         bench_time: Duration of the latest tuning in seconds.
     """
 

@@ -44,7 +44,8 @@ MemoryOption = Annotated[
     _proof(
         "--memory",
         metavar="AMOUNT",
-        help="With --script, check all sizes whose tensors fit in this memory, 80GB by default.",
+        help="With --script, check all sizes whose tensors fit in this much memory, 80GB by "
+        "default.",
     ),
 ]
 GpuOption = Annotated[

@@ -319,7 +319,7 @@ PdbOnFindingOption = Annotated[
     bool,
     _checks(
         "--pdb-on-finding",
-        help="Enter pdb at the first finding that --fail-on counts: at its line, in its program.",
+        help="Start pdb at the line and in the program of the first finding that --fail-on counts.",
     ),
 ]
 SuppressionsOption = Annotated[

@@ -181,7 +181,7 @@ def missing_isolation() -> str:
 
     The function forks a child that tries to isolate itself. Note that the first process of a
     namespace ignores most signals that it sends to itself, so an isolated worker that calls `abort`
-    ends by SIGSEGV instead of SIGABRT.
+    is terminated by SIGSEGV instead of SIGABRT.
     """
     if not sys.platform.startswith("linux"):
         return "namespaces exist only on Linux"

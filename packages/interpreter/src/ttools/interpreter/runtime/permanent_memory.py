@@ -1,8 +1,8 @@
 """Memory that stays mapped until the process ends, for data that native code reads at that time.
 
-Handlers of signals and of `exit` may run after Python has freed its objects, or when a kernel has
-damaged the heap. Therefore the data that they read is in separate anonymous mappings, which are
-never unmapped. In addition, texts are read-only, so that a wild store terminates the process
+Signal handlers and exit handlers may run after Python has freed its objects, or when a kernel has
+corrupted the heap. The data that they read is therefore in separate anonymous mappings, which are
+never unmapped. In addition, texts are read-only, so that a stray store terminates the process
 instead of changing a text.
 """
 

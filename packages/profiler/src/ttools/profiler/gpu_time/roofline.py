@@ -5,8 +5,8 @@ at its peak rate (elementary functions at the rate of special-function units, in
 rate of a multiprocessor), and that all of this happens at the same time. Atomics on one address run
 one after the other, if the device's rate was measured (`benchmarks/atomics.py`). The result is a
 lower bound, not a prediction: real launches take longer. The bound holds for launches whose data is
-in memory. Data that earlier launches left in the last level of cache need not cross the memory bus,
-so that such a launch can take less time than the bound.
+in memory. Data that earlier launches left in the last-level cache need not cross the memory bus, so
+a launch that finds its data there can take less time than the bound.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Bound:
 
 
 def bound(counts: WorkCounts, device: Device) -> Bound:
-    """Return the lower bound of the time of a launch by the roofline model."""
+    """Return the roofline model's lower bound on the time of a launch."""
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)

@@ -421,15 +421,15 @@ def _stated(
 
 
 class Origins:
-    """Finds expressions of the sizes by their values at one launch.
+    """Maps a number that occurs in one launch to the expression over sizes that explains it.
 
-    If several expressions have the same value, the most likely one is kept.
+    If several expressions have the same value at this launch, the most likely one is kept.
 
     Args:
-        sizes: Values of the sizes, by name.
+        sizes: Values of the sizes at this launch, by name.
         named: Expressions of the sizes, in the order of `sizes`.
         shapes: Expressions of the tensors' extents.
-        block_sizes: Constants that host code may have divided by.
+        block_sizes: Constants by which host code may have divided to compute numbers of blocks.
     """
 
     def __init__(

@@ -223,8 +223,8 @@ def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
     with _now_and_then(b, iterations):
         text = TIMED if op.attributes.get(TIMED) else ""
         site = e.add_site(Site(CallbackKind.SPIN, op.location, text))
-        # The runtime uses the number of the iteration to distinguish one long wait from several
-        # short ones in the same loop.
+        # The runtime uses the iteration number to distinguish one long wait from several short ones
+        # in the same loop.
         wide = b.cast("zext", iterations, "i64")
         call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 
