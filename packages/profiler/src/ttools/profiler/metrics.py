@@ -138,10 +138,10 @@ _MEAN = Metric(
 )
 _WORK = _group(
     _COUNTED,
-    ("programs", "count", "programs", "Number of programs of a launch."),
+    ("programs", "count", "programs", "Number of programs in a launch."),
     ("flops", "amount", "flop", "Floating-point operations of a launch."),
-    ("bytes", "bytes", "bytes", "Bytes that a launch requests, each access counted."),
-    ("unique_bytes", "bytes", "unique", "Bytes that a launch touches, each counted once."),
+    ("bytes", "bytes", "bytes", "Total number of bytes that the accesses of a launch request."),
+    ("unique_bytes", "bytes", "unique", "Number of distinct bytes that a launch touches."),
 )
 _MASKED = Metric(
     *(
@@ -264,7 +264,7 @@ KERNELS = (
     _MASKED,
     Metric(
         *("updates", "number", "updates per element"),
-        "Average number of atomic updates of an element, in the launch with the most updates.",
+        "Average number of atomic updates per element, in the launch with the most updates.",
         "bytes that atomics request, divided by the distinct bytes among them",
     ),
     Metric(
@@ -368,7 +368,7 @@ SIGNATURES = (
     *_RESOURCES,
     Metric(
         *("waves", "number", "waves", "Number of times that the programs fill the device."),
-        "programs divided by the blocks that all multiprocessors hold at once",
+        "programs divided by the number of blocks that all multiprocessors together can hold",
         needs="target",
     ),
 )
