@@ -1,11 +1,11 @@
 """The process of one side, which checks results and measures calls as its parent requests.
 
-Requests arrive on standard input and answers leave on standard output, as one line of JSON each.
-`sides` describes the sides.
+Requests are read from standard input and answers are written to standard output, each as one line
+of JSON. `sides` describes the sides.
 
-The slowdown by checks is a ratio of two samples from the same process, one with checks and one
-without. Two processes may differ by more than the checks cost: in one process malloc returns the
-same memory for all calls, and in another it alternates between several blocks.
+The slowdown caused by checks is the ratio of two samples from the same process, one with checks and
+one without. Two processes may differ by more than the checks cost: in one process, malloc returns
+the same memory for all calls; in another, it alternates between several blocks.
 """
 
 from __future__ import annotations

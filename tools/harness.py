@@ -1,8 +1,8 @@
 """Worker processes with a time limit for each case, and tables, for the programs in `tools/`.
 
-A worker answers requests over a socket, as one line of JSON in each direction. Therefore the parent
-knows which case ended a worker. `Worker` is the parent's side, and `requests` the worker's side.
-`run_cases` distributes cases to several workers and replaces those that end.
+A worker answers requests over a socket. Each request and each answer is one line of JSON, so the
+parent knows which case terminated a worker. `Worker` is the parent's side, and `requests` the
+worker's side. `run_cases` distributes cases to several workers and replaces those that die.
 """
 
 from __future__ import annotations

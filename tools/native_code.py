@@ -1,4 +1,4 @@
-"""Compiles the runtime's C files to LLVM text, which is checked in beside them.
+"""Compiles the runtime's C files to LLVM text, which is checked in next to them.
 
     python -m tools.native_code            # writes the .ll files; needs clang-19
     python -m tools.native_code --check    # exits with status 1 if one is out of date

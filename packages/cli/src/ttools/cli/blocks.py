@@ -24,8 +24,8 @@ def block(title: str, facts: Iterable[tuple[str, str]], *tables: RenderableType)
     """Return a title, and below it named facts, then tables.
 
     Args:
-        title: Text of one line.
-        facts: Names and texts; facts without a text are left out.
+        title: A single line of text.
+        facts: Names and texts; facts whose text is empty are left out.
         tables: Tables or other renderables.
     """
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)

@@ -235,7 +235,7 @@ def _of_two(
 
 
 def _bound(sign: str, passing: int, failing: int, fixed: Mapping[str, int]) -> str:
-    """Return a bound between two values, by the name of the only constant there, if there is one.
+    """Return a bound between two values; if exactly one constant lies between them, name it.
 
     Args:
         sign: Sign of the comparison, `>` or `<`.

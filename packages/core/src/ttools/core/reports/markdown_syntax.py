@@ -48,7 +48,7 @@ def folded(summary: str, content: str) -> str:
 
 
 def text_as_markdown(text: str) -> str:
-    """Return a text report as fenced text after its first line, which is its result."""
+    """Return a text report in Markdown: its first line, the result, in bold; the rest fenced."""
     first, _, rest = text.partition("\n")
     body = rest.strip("\n")
     return f"**{escaped(first)}**\n" + (f"\n{fenced_text(body)}" if body else "")

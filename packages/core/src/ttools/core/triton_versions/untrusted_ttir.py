@@ -55,7 +55,7 @@ def read_foreign_ttir(path: Path) -> str:
 
 
 def refuse_damaged_ttir(text: str, name: str) -> None:
-    """Check that Triton's parser accepts a text without crashing.
+    """Check that Triton's parser accepts text without crashing.
 
     Args:
         name: Description of the text for the error message.

@@ -318,7 +318,7 @@ def last_words(say: Callable[[int], None]) -> Iterator[None]:
     not called.
 
     Args:
-        say: The function, which is called in the watching thread with the number of the signal.
+        say: The function, which is called in the watching thread with the signal number.
     """
     before = _state.last_words
     _state.last_words = say

@@ -189,9 +189,9 @@ def is_of(inspection: Inspection, config: str) -> bool:
 
 
 def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, str]:
-    """Return a text for each specialisation of a kernel that distinguishes it from the others.
+    """Return a string for each specialisation of a kernel that distinguishes it from the others.
 
-    The text consists of parameters and options, for example `n: constant 1; x_ptr, y_ptr: *fp16`.
+    The string consists of parameters and options, as in `n: constant 1; x_ptr, y_ptr: *fp16`.
     """
     every = [
         {**source.parameters(), **{name: str(value) for name, value in source.options.items()}}

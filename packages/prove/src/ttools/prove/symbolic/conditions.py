@@ -70,7 +70,7 @@ def unproved(
     skipped: frozenset[Key] = frozenset(),
     solver: Solver | None = None,
 ) -> list[Problem]:
-    """Return the problems of a launch, each once; none if it is correct on the whole box.
+    """Return the distinct problems of a launch; none if it is correct on the whole box.
 
     Args:
         space: The box of sizes.

@@ -286,7 +286,7 @@ def _followed(launch: TracedCall, constants: bool = True) -> list[Expr]:
 
 
 def _read(launch: TracedCall) -> frozenset[int]:
-    """Return the lengths of the extents from which the script computed numbers of the launch."""
+    """Return the extents from which the script computed other numbers of the launch."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
@@ -304,7 +304,7 @@ def _computed(launch: TracedCall) -> dict[int, Expr]:
 
 
 def _derived(launch: TracedCall) -> set[int]:
-    """Return extents that follow from others: products of axes, and blocks that the grid counts."""
+    """Return extents that follow from others: products of axes, and block counts in the grid."""
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}

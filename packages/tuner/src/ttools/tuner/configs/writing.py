@@ -180,7 +180,7 @@ def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
 
 
 def flaggems_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a file with the winners of each kernel, each once, as choices of an operator."""
+    """Return a file with the distinct winners of each kernel, as choices of an operator."""
     operators: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         best = winning_trial(entry)

@@ -199,7 +199,7 @@ class _Access:
         self.number, self.payload = self._site()
 
     def _site(self) -> tuple[int, int]:
-        """Return the number of the site and the offset of its payload.
+        """Return the index of the site and the offset of its payload.
 
         Copies of the same access in unrolled code share both.
         """

@@ -87,9 +87,9 @@ class Prober:
             self.bounds[index] = low, load(b, regions, region + FAST_BYTES, "i64")
 
     def leader(self, op: Operation, evaluation: int) -> int:
-        """Return the number of the first site of an evaluation of an operation.
+        """Return the index of the first site of an evaluation of an operation.
 
-        If it has no site yet, this is the number of the site that is added next.
+        If the evaluation has no site yet, this is the index of the site that is added next.
         """
         return self.leaders.setdefault((op, evaluation), len(self.sites))
 
