@@ -59,8 +59,8 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
         wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
         if wrong:
             figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
-        # Rows with scattered accesses exist only to measure the checks: without checks, their speed
-        # depends on memory alone.
+        # Rows with scattered accesses exist only to measure the checks, because their speed without
+        # checks depends on memory alone.
         mine, everything = [row for row in mine if row.access != "scatters"], mine
         faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
         if faster:
@@ -73,7 +73,7 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _checked(rows: Sequence[Row], on: str) -> list[Figure]:
-    """Return figures of the slowdown by the checks."""
+    """Return figures for the slowdown that the checks cause."""
     figures = []
     for side, limit in CHECKED_MEAN.items():
         chosen = [row for row in rows if row.access in CHECKED_EACH[side]]

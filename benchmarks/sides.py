@@ -147,12 +147,12 @@ class SideProcess:
             raise TooSlowError(f"a call takes longer than {patience:.0f} s")
         line = stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of side {self.side} ended with {process.wait()}")
+            raise RuntimeError(f"the process of side {self.side} exited with {process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -97,7 +97,7 @@ def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
         help="checks of the pytest plugin, for example default; off: plain pytest",
     )
     add("--timeout", type=float, default=60.0, help="seconds for a case")
-    add("--silence", type=float, default=600.0, help="seconds without an outcome before a kill")
+    add("--silence", type=float, default=600.0, help="kill a process after S silent seconds")
 
 
 def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]:

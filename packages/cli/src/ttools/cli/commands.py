@@ -162,7 +162,7 @@ class Command(TyperCommand):
 
 
 def _sentence(error: Any) -> str:
-    """Return the message of an error of typer as a sentence with a suggestion."""
+    """Return the message of a typer error as a sentence with a suggestion."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ttools"
     if name := getattr(error, "option_name", ""):

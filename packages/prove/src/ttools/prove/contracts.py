@@ -178,7 +178,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
         sizes: Symbols of the sizes by name.
 
     Raises:
-        UsageError: A bound is no such formula.
+        UsageError: A bound is not such a formula.
     """
     result = []
     for name, promise in assumed.items():

@@ -3,9 +3,9 @@
 If an access outside its tensor has no mask, it gets the mask of another access in the same function
 that has the same offsets. This is certain only under these conditions: all masked accesses with
 these offsets have the same mask; the offsets and the mask are computed from names that the function
-assigns at most once, before the access; and a load is masked like another load, whose `other` it
-copies. If no masked access has the same offsets, or if several such accesses have different masks,
-there is no edit.
+assigns at most once, before the access; and a load gets the mask of another load, whose `other` is
+copied, too. If no masked access has the same offsets, or if several such accesses have different
+masks, there is no edit.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _reader(file: Path, only_one: bool = False) -> Callable[[Path], ConfigFile] 
     """Return the function that reads a file; None if the format is unknown.
 
     Args:
-        only_one: True if the user named this file, so that its extension says enough.
+        only_one: True if the user named this file; its extension is then sufficient.
     """
     if file.name.endswith(_TRITON_SUFFIX):
         return _read_triton

@@ -33,7 +33,7 @@ def vllm_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
     """Return a file for each shape and GPU, as vLLM reads it: the winner for each number of rows.
 
     Raises:
-        UsageError: A key has no M with E and N, or with N and K, or a device is no GPU.
+        UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
     """
     files: dict[str, dict[str, Any]] = {}
     for problem, name, rows, values in _rows(entries, ","):
@@ -46,7 +46,7 @@ def sglang_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
     """Return a file for each shape and GPU, in the folder of its version of Triton, for SGLang.
 
     Raises:
-        UsageError: A key has no M with E and N, or with N and K, or a device is no GPU.
+        UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
     """
     files: dict[str, dict[str, Any]] = {}
     for problem, name, rows, values in _rows(entries, ", "):

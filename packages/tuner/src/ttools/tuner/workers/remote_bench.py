@@ -1,4 +1,4 @@
-"""A bench that runs configurations in worker processes, so that crashes and hangs end only those.
+"""A bench that runs configurations in worker processes, so that crashes and hangs affect only them.
 
 Many configurations are compiled ahead at the same time. Each is then verified and timed in a slot
 of the pool that measures.
@@ -32,11 +32,12 @@ from ttools.tuner.workers.worker_slot import Job
 _EARLY = 8
 #: Maximum number of seconds that a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
-#: After this share of them is finished, wait until the elapsed time has doubled, and no longer. A
-#: kernel that takes several times as long to compile as others has too many instructions to be
-#: fast.
+#: After this share of the compilations has finished, the search waits until the elapsed time has
+#: doubled, and rejects those that are still running. A kernel that takes several times as long to
+#: compile as others has too many instructions to be fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
-#: Wait at least this many seconds before rejecting slow compilations: most may come from a cache.
+#: Minimum number of seconds to wait before slow compilations are rejected, because most of the
+#: finished ones may come from a cache.
 _LEAST_WAITING_S = 3.0
 
 
