@@ -137,7 +137,7 @@ class Worker:
         return ": ".join([ending(self._process.returncode), *self.output().splitlines()[-1:]])
 
     def end(self) -> None:
-        """End the process and all processes that it has started."""
+        """Terminate the process and all processes that it has started."""
         end_process(self._process)
 
 

@@ -58,7 +58,7 @@ def add_sizes(command: argparse.ArgumentParser) -> None:
     add("--timeout", type=float, default=has.timeout, help="seconds for a script")
     add("--seconds", type=float, default=has.seconds, help="seconds for the proof of a launch")
     add("--patience", type=float, default=has.patience, help="seconds for a script and its proofs")
-    add("--memory", type=int, default=has.memory, help="bytes of a launch's tensors (2^31)")
+    add("--memory", type=int, default=has.memory, help="most bytes of a launch's tensors (2^31)")
     add("--attacks", type=int, default=has.attacks, help="random launches against each proof")
     add("--attack-seconds", type=float, default=has.attack_seconds, help="limit for each proof")
     add("--json", type=Path, metavar="FILE", help="every launch, as JSON")

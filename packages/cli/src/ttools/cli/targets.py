@@ -155,7 +155,7 @@ def kernels_path(words: Sequence[str], suffix: str) -> str | None:
         suffix: Extension of the expected files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
 
     Raises:
-        UsageError: Other words follow it, or it does not exist.
+        UsageError: The file does not exist, or other words follow it.
     """
     if not words or not words[0].endswith(suffix):
         return None

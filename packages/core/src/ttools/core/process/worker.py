@@ -242,7 +242,7 @@ class Worker:
 
 
 def answer_of(worker: Worker, request: Any) -> Any:
-    """Send a worker its only request and return the answer; end the worker in any case.
+    """Send a worker its only request and return the answer; always terminate the worker.
 
     Raises:
         PhaseStopped: The time limit of this thread's phase was reached.
