@@ -218,7 +218,7 @@ class _Conditions:
     def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
         """Return the problems, or none if it is proved that the access is never reached.
 
-        That proof takes long, so it is attempted only if there are problems.
+        That proof takes a long time, so it is attempted only if there are problems.
         """
         return list(problems) if problems and not self._never(facts) else []
 

@@ -388,7 +388,7 @@ def trial_findings(
         statuses: Status and reason of each tried configuration, by its text.
         entries: The entries that were tried.
         where: The device that they were tried for, such as `on an H100`; empty for this machine.
-        conditions: Where configurations with a status fail, by status.
+        conditions: For some statuses, a condition that the configurations with this status meet.
     """
     findings = []
     for entry in entries:

@@ -90,12 +90,12 @@ def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
 def reduced_or_replaced(
     value: Any, reducer: Callable[[Any], Any] | None, replaces: bool
 ) -> str | tuple[Any, ...]:
-    """Return how pickle writes an object, also one that it rejects.
+    """Return the form in which pickle writes an object, even one that pickle itself rejects.
 
     Args:
         value: An object that is neither a class nor a function written in Python.
-        reducer: The pickler's own for objects of this class; None if there is none.
-        replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
+        reducer: The pickler's own reducer for objects of this class; None if there is none.
+        replaces: If True, an object that cannot be written is replaced by an `UnavailableObject`.
 
     Raises:
         Exception: Raised by pickle for an object that it rejects, unless it is replaced.

@@ -272,10 +272,11 @@ class RemoteBench:
         stop: Callable[[], bool],
         patience: Callable[[], float] = lambda: math.inf,
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Measure configurations as soon as they are compiled, and stop waiting with `patience`.
+        """Measure configurations as soon as they are compiled.
 
-        Configurations whose compilation crashed or hung are rejected. One whose compilation raised
-        an exception is still attempted: the attempt raises it again, and reports it.
+        Compilations are no longer awaited when `patience` returns 0 seconds or less. Configurations
+        whose compilation crashed or hung are rejected. One whose compilation raised an exception is
+        still attempted: the attempt raises the exception again, and reports it.
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
@@ -298,7 +299,7 @@ class RemoteBench:
             for future in [future for future in running if future in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())
-                begin()  # handling the trial may take long
+                begin()  # handling the trial may be slow
                 yield candidate, trial
             for future in [future for future in compiling if future in done]:
                 candidate = compiling.pop(future)
