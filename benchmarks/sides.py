@@ -176,7 +176,7 @@ class Times:
         samples: Seconds per call, one for each round.
         unchecked: For sides with checks, seconds per call without checks in the same rounds.
         waited: Share of each round's time in which the process had no CPU.
-        first_s: Seconds of the first call, which compiles.
+        first_s: Duration of the first call, which compiles, in seconds.
         error: Largest error relative to the largest value.
         right: True if the error is within the workload's tolerance.
         factor: Number by which the times are multiplied, because only part of the programs ran.

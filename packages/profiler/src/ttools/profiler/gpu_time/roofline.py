@@ -81,7 +81,7 @@ class Bound:
     Attributes:
         seconds: Minimum time of the launch.
         limited_by: The resource that takes longest: `memory`, `ATOMICS`, or a unit such as `fp32`.
-        parts: Minimum seconds of each resource.
+        parts: Minimum time of each resource in seconds.
     """
 
     seconds: float
@@ -106,12 +106,12 @@ def bound(counts: WorkCounts, device: Device) -> Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """The minimum seconds of computation and of memory.
+    """The minimum times of a launch for computation and for memory accesses.
 
     Attributes:
-        compute: Seconds of the busiest unit.
+        compute: Time of the busiest unit in seconds.
         unit: Name of that unit; empty if no unit has a known rate.
-        memory: Seconds for the touched bytes.
+        memory: Time for moving the touched bytes in seconds.
     """
 
     compute: float
@@ -120,7 +120,7 @@ class Peaks:
 
 
 def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
-    """Return the minimum seconds of a launch for computation and for memory."""
+    """Return the minimum times of a launch for computation and for memory accesses."""
     parts = dict(bound(counts, device).parts)
     memory = parts.pop("memory")
     unit = max(parts, key=lambda name: parts[name], default="")

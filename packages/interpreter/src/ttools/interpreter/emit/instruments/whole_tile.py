@@ -258,7 +258,7 @@ def begins_inside(
         start: The addresses, as i64 lanes.
         low: The lowest address, an i64.
         capacity: A number of elements, an i64.
-        size: Bytes of an element.
+        size: Size of an element in bytes.
     """
     width, shift = lanes_of_type(start.type), size.bit_length() - 1
     index = b.binary("sub", start, b.splat(low, width))
