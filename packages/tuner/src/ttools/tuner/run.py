@@ -208,7 +208,7 @@ class TuningRun(Result):
 
     @property
     def passed(self) -> bool:
-        """True if every problem has a winner, also if no autotuned kernel was launched."""
+        """True if every problem has a winner, or if no autotuned kernel was launched."""
         return all(result.passed for result in self.results)
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:

@@ -29,7 +29,7 @@ _LANES = {"sm_75": 64, "sm_80": 64}
 _SECTOR, _WARP = 32, 32
 #: The steepness of the hit rate as data grows beyond a cache.
 _SUDDEN = 4
-#: Atomics update sectors in the last level of cache, whose slices interleave at this many bytes.
+#: Atomics update sectors in the last-level cache, whose slices interleave at this many bytes.
 _SLICE, _SLICES = 512, 96
 #: Units whose latency is that of arithmetic.
 _STEPS = (

@@ -1,4 +1,4 @@
-"""Configurations of files, and what is wrong with them, independent of the format of the file."""
+"""Configurations in files, and findings about them, independent of the format of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[Severity, str]] = {
     "config_unsupported": ("note", "An entry has a form that is not checked."),
     "config_duplicate": ("warning", "Two entries are for the same key, or are equal."),
     "config_name": ("warning", "The program looks for a file with another name."),
-    "config_unused": ("warning", "The program asks for no key that the entry is for."),
+    "config_unused": ("warning", "The program uses no key that the entry is for."),
     "config_stale": ("warning", "The kernel has changed since the entry was written."),
     "config_unknown_parameter": ("error", "The kernel has no parameter of this name."),
     "config_over_limit": ("error", "The GPU cannot launch the configuration."),
@@ -47,7 +47,7 @@ _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigEntry:
-    """A configuration of a file.
+    """A configuration in a file.
 
     Attributes:
         file: The file as the user named it.
