@@ -428,7 +428,7 @@ class TuningRun(Result):
                     raise
                 result.notes.append(
                     f"{error}; its configurations run in this process, so a crash of one of them "
-                    "ends the script"
+                    "terminates the script"
                 )
         return self._measuring.bench(launch, self.clock)
 

@@ -213,8 +213,8 @@ def _unused_named(file: ConfigFile, asked: AutotunedCalls, notes: list[str]) -> 
     if not asked.is_kernel:
         if not asked.names:
             notes.append(
-                f"`{asked.program}` looked up no file whose name has a shape and a device, so no "
-                "key of such files is known to be used"
+                f"`{asked.program}` looked up no file whose name has a shape and a device, so it "
+                "is not known which keys of such files are used"
             )
         elif file.entries and not any(map(_same_shape(file), asked.names)):
             yield file_finding(

@@ -107,8 +107,8 @@ def _device(problem: Problem) -> str:
     match = _GPU.fullmatch(problem.device)
     if match is None:
         raise UsageError(
-            f"{problem}: it was tuned for `{problem.device}`, but names of files of this format "
-            "contain the name of a GPU that took the times"
+            f"{problem}: it was tuned for `{problem.device}`, but file names of this format "
+            "contain the name of the GPU on which times were measured"
         )
     return re.sub(r"[\s/]+", "_", match["name"])
 

@@ -29,8 +29,8 @@ _LOCKS: dict[type, Callable[[], Any]] = {
 }
 
 IN_THIS_PROCESS = (
-    "use `--workers 0` to tune it in the script's process, where a crash of a configuration ends "
-    "the script"
+    "use `--workers 0` to tune it in the script's process, where a crash of a configuration "
+    "terminates the script"
 )
 
 
