@@ -203,7 +203,7 @@ class TuningRun(Result):
 
     @property
     def failures(self) -> list[TuningResult]:
-        """The results without a winner, of which no configuration can win."""
+        """The results without a winner, because none of their configurations can win."""
         return [result for result in self.results if result.failures]
 
     @property

@@ -57,8 +57,8 @@ class ConfigEntry:
         key: Values for which the configuration is meant, by name.
         device: Name of the GPU as its driver reports it; empty if the file does not give it.
         values: Parameters and launch options of the configuration.
-        is_chosen: True if a program that reads the file uses the configuration; False for one that
-            lost against another one.
+        is_chosen: True if a program that reads the file uses the configuration; False if it uses
+            another one for the same key.
         is_tied: True if its recorded time does not differ from that of the chosen one.
         failure: Reason recorded in the file why the configuration cannot be used.
         source: Hash of the kernel's source for which it was written; empty if unknown.
@@ -115,10 +115,10 @@ class ConfigFile:
         path: The file as the user named it.
         form: Name of the format.
         entries: The entries that could be read.
-        findings: What is wrong with the text of the file.
+        findings: Findings about the text of the file.
         is_choice: True if the file gives one configuration for each key; False if it lists
             configurations to choose from.
-        spaced: Whether the name has a blank in `block_shape`; None if it has no such part.
+        spaced: True if the name has a space in `block_shape`; None if it has no such part.
     """
 
     path: Path

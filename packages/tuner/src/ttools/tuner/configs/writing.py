@@ -99,7 +99,7 @@ def _plain(trial: Trial) -> dict[str, Any]:
 
 
 def _device(problem: Problem) -> str:
-    """Return the name of the GPU as file names have it.
+    """Return the name of the GPU as it appears in file names.
 
     Raises:
         UsageError: The times were not measured on a GPU.
@@ -168,7 +168,7 @@ def _triton_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
-    """Return the median and the quantiles of 20% and 80%; infinities if it cannot win."""
+    """Return the median and the 20% and 80% quantiles; infinities if it cannot win."""
     seconds = estimate(entry, trial)
     if seconds is None:
         return [math.inf] * 3

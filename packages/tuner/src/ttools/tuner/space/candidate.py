@@ -34,7 +34,7 @@ class Candidate:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for equal configurations, also in other runs."""
+        """A text that is equal for equal configurations, even in other runs."""
         return config_key(self.values)
 
     @property

@@ -2,9 +2,9 @@
 
 `pickle` rejects locks, open files, sockets and other objects that belong to one process. Most of
 them are reached through a module, such as the lock in `triton.cdiv`: a process that imports the
-module has an equivalent object. Locks of the user's program are created anew, because no other
-thread holds them in the new process. An `UnavailableObject` describes any object that remains, for
-launches that do not use it.
+module has an equivalent object. Locks of the user's program are replaced with new ones, because no
+other thread holds them in the new process. An `UnavailableObject` describes any object that
+remains, for launches that do not use it.
 """
 
 from __future__ import annotations
