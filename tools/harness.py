@@ -168,7 +168,7 @@ def run_cases(
     Args:
         cases: Cases to run.
         jobs: Number of workers at a time.
-        start: Starts a worker, also to replace one that has ended.
+        start: Starts a worker, initially or to replace one that has ended.
         run: Runs a case on a worker, which may end during it. It is called from several threads.
         first: A worker that was started already.
         most: Number of requests after which a worker is replaced.

@@ -113,7 +113,7 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _hint(self, word: str) -> str:
-        """Return a hint at the commands that a word that names no command may mean."""
+        """Return a suggestion of commands for a word that is not the name of a command."""
         names = sorted({name.partition(" ")[0] for name in self.commands})
         if own := _OTHER_NAMES.get(word, ""):
             return f"; {own}"

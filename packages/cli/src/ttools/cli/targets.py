@@ -55,7 +55,7 @@ REPLAY_HELP = """Run the launches of a record on the CPU again.
 
 
 class ReplayCommand(TargetCommand):
-    """`interpret` for records only."""
+    """A variant of `interpret` that accepts only records."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Require a record.

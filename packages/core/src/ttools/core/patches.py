@@ -28,7 +28,7 @@ _ABSENT = object()
 class Patches:
     """A context manager for a set of replacements that are undone together.
 
-    It may be entered several times, also by several threads; the last exit undoes everything. If
+    It may be entered several times, even by several threads; the last exit undoes everything. If
     `install` raises an exception, the replacements that it has made so far are undone.
 
     Args:

@@ -107,7 +107,7 @@ def _group(
     """Return metrics that are computed by the same method.
 
     Args:
-        computed: Method of computation, in a phrase; complete metrics have their own.
+        computed: Method of computation, in a phrase; a complete `Metric` has its own.
         metrics: Name, kind, heading and description of each metric, or a complete `Metric`.
         needs: Requirement of the columns.
     """

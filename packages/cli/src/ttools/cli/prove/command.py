@@ -155,7 +155,7 @@ def prove_command(
 
 
 def _bytes(memory: str | None, gpu: str | None) -> int | None:
-    """Return the bytes of memory that the options name; None without options.
+    """Return the number of bytes of memory that the options specify; None without options.
 
     Raises:
         UsageError: Both are given, or one of them cannot be read.

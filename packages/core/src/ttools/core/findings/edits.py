@@ -108,7 +108,7 @@ def edit_of(finding: Finding) -> Edit | None:
 
 
 def _arguments(access: _Access, kind: str) -> str:
-    """Return the arguments that give an access of a kind the mask of another one."""
+    """Return the arguments that add the mask of an access to another access of the given kind."""
     assert access.mask is not None
     text = f", mask={ast.unparse(access.mask)}"
     if kind == "load" and access.other is not None:
@@ -117,7 +117,7 @@ def _arguments(access: _Access, kind: str) -> str:
 
 
 def _is_at(call: ast.Call, location: SourceLocation) -> bool:
-    """Return whether an operation with a location belongs to a call."""
+    """Return whether the operation at a location belongs to a call."""
     if location.line != call.lineno:
         return False
     return not location.column or location.column - 1 in (call.col_offset, call.func.col_offset)
@@ -159,10 +159,10 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_settled(function: ast.FunctionDef, name: str, call: ast.Call) -> bool:
-    """Return whether a name has one value in a function, which it has before a call.
+    """Return whether a name has only one value in a function, which it has before a call.
 
-    It is assigned by no statement, or by one that stands in a list of statements around the call
-    and before it.
+    This is the case if no statement assigns the name, or if only one does, which precedes the call
+    in the same block or in a block around it.
     """
     writes = [
         node

@@ -1,6 +1,6 @@
 """The report as short JSON, schema `ttools.brief/1`: a line for each finding, without excerpts.
 
-It is made for readers with little room, such as language models; docs/reference/findings.md
+It is made for readers with limited space, such as language models; docs/reference/findings.md
 describes it.
 """
 

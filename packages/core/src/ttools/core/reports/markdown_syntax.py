@@ -37,7 +37,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def fenced_text(text: str, language: str = "") -> str:
-    """Return text as a block in a fixed-width font, without a markup of its own."""
+    """Return text as a block in a fixed-width font, in which no markup is interpreted."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}\n"
 

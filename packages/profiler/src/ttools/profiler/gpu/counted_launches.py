@@ -62,7 +62,7 @@ from ttools.profiler.run.session import OnCounted
 
 #: A launch with its configuration, scopes and metadata, and True for an autotuner's trial.
 _Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
-#: A recorded launch; a tuple if it has a configuration, scopes, metadata or is a trial.
+#: A recorded launch; a tuple if it has a configuration, scopes or metadata, or if it is a trial.
 _Record = EqualCalls | _Whole
 
 

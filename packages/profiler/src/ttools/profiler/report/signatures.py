@@ -212,7 +212,8 @@ def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, 
 def _own_parts(values: Sequence[str]) -> tuple[str, ...]:
     """Return each text without the parts that all have in common.
 
-    A text without own parts becomes, for example, `not divisible by 16` if another has this part.
+    A text of which nothing remains becomes, for example, `not divisible by 16` if another text has
+    the part `divisible by 16`.
     """
     parts = [value.split(", ") for value in values]
     common = set(parts[0]).intersection(*parts)

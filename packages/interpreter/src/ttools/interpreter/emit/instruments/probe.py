@@ -109,7 +109,7 @@ class Prober:
         return tuple(parameters) if len(parameters) == len(roots) > 1 else ()
 
     def leaves_footprint(self, pointer: Value) -> bool:
-        """Return whether accesses through a pointer are logged: the launch may write its memory."""
+        """Return whether accesses through a pointer to memory that may be written are logged."""
         if not self.instruments.footprints:
             return False
         return any(n is None or n not in self.facts.readonly for n in self._roots(pointer))

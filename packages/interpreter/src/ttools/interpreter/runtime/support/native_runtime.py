@@ -110,7 +110,7 @@ FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
 #: LLVM intrinsics that inform the processor about a busy-waiting loop, by architecture.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
-#: Time for which a worker is busy waiting before it sleeps. It is longer than Python takes from one
+#: Time for which a worker busy-waits before it sleeps. It is longer than Python takes from one
 #: launch to the next; otherwise, each launch would wait until a worker is awake.
 BUSY_NANOSECONDS = 300_000
 
