@@ -210,7 +210,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--checkout", type=Path, required=True, metavar="DIR")
     parser.add_argument("--corpus", default="tritonracebench", metavar="NAME")
-    parser.add_argument("--only", default="", metavar="TEXT", help="launches with this in the name")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only names that contain TEXT")
     parser.add_argument("--seed", type=int, default=0, help="seed of the arguments (default 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every launch, as JSON")
     options = parser.parse_args(words)

@@ -75,7 +75,7 @@ class Ran:
         plain_seconds: Duration of `ttools interpret`; None if it was not run.
         launches: Number of launches.
         findings: Findings in the format of the schema `ttools.report/1`.
-        said: Last lines of standard error if the script did not end well.
+        said: Last lines of standard error if the script did not exit normally.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Compares the order of configurations by `ttools tune --gpu` with times recorded on a GPU.
+"""Compares the ranking of configurations by `ttools tune --gpu` with times recorded on a GPU.
 
     python benchmarks/tuning/target_order.py benchmarks/spaces/h100_work.json.gz
         [--points benchmarks/points/h100.json.gz benchmarks/points/h200.json.gz]

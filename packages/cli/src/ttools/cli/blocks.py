@@ -120,8 +120,8 @@ def block(
     """Return a title, and below it named facts, then tables.
 
     Args:
-        title: Text of one line.
-        facts: Names and texts; facts without a text are left out.
+        title: A single line of text.
+        facts: Names and texts; facts whose text is empty are left out.
         tables: Tables or other renderables.
         place: A file and a line that follow the title.
     """

@@ -203,12 +203,12 @@ class TuningRun(Result):
 
     @property
     def failures(self) -> list[TuningResult]:
-        """The results without a winner, of which no configuration can win."""
+        """The results without a winner, because none of their configurations can win."""
         return [result for result in self.results if result.failures]
 
     @property
     def passed(self) -> bool:
-        """True if every problem has a winner, also if no autotuned kernel was launched."""
+        """True if every problem has a winner, or if no autotuned kernel was launched."""
         return all(result.passed for result in self.results)
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:
@@ -428,7 +428,7 @@ class TuningRun(Result):
                     raise
                 result.notes.append(
                     f"{error}; its configurations run in this process, so a crash of one of them "
-                    "ends the script"
+                    "terminates the script"
                 )
         return self._measuring.bench(launch, self.clock)
 

@@ -85,7 +85,7 @@ def _self_test(seconds: float) -> None:
         facts = f"{100 * part:.0f}% of the time elapsed", failed
         return State(what="self-test", done=outcome.kernels, unit="kernels", facts=facts)
 
-    # Each run tries other kernels; the seed is in the report.
+    # Each run tries different kernels; the seed is in the report.
     first = time.time_ns() // 1_000_000 % 10**9
     with ticking() as tick:
         outcome = self_test(

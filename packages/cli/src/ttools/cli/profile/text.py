@@ -249,7 +249,7 @@ class _Blocks:
         if is_sampled(row):
             return f"unknown on {device.name}, because the work of a launch is only estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
-            # Not mentioned for library kernels, because their work is always unknown.
+            # This is not mentioned for library kernels, because their work is always unknown.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
         text = f"{seconds(row['bound_s'])} on {device.name}, limited by {row['limited_by']}"
         intensity = number(row["intensity"])

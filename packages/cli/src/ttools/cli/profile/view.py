@@ -83,7 +83,7 @@ def profile_view_command(
 ) -> None:
     """Show files written by Proton: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
 
-    Several files are shown side by side, later ones with their ratio to the first.
+    Several files are shown side by side; from the second on, each has its ratio to the first.
     """
     from ttools.profiler.view.file import read
     from ttools.profiler.view.metrics import columns
@@ -129,7 +129,7 @@ def _list(profiles: list[ProtonProfile], output: Path | None) -> None:
 
 
 def _headings(profiles: list[ProtonProfile], names: list[str]) -> list[str]:
-    """Return a column per metric and file, and ratios to the first file for the others."""
+    """Return the headings: each metric for each file and, from the second file on, a ratio."""
     if len(profiles) == 1:
         return names
     headings = []

@@ -44,7 +44,8 @@ MemoryOption = Annotated[
     _proof(
         "--memory",
         metavar="AMOUNT",
-        help="With --script, check all sizes whose tensors fit in this memory, 80GB by default.",
+        help="With --script, check all sizes whose tensors fit in this much memory, 80GB by "
+        "default.",
     ),
 ]
 GpuOption = Annotated[
@@ -154,7 +155,7 @@ def prove_command(
 
 
 def _bytes(memory: str | None, gpu: str | None) -> int | None:
-    """Return the bytes of memory that the options name; None without options.
+    """Return the number of bytes of memory that the options specify; None without options.
 
     Raises:
         UsageError: Both are given, or one of them cannot be read.

@@ -92,7 +92,7 @@ def tune_check_command(
     workers: tune_options.WorkersOption = None,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Check files of configurations that libraries ship, also against a program.
+    """Check configuration files that libraries ship, optionally against a program.
 
     Reads the files of vLLM, SGLang and FlagGems, results of triton.autotune, and lock files and
     stores of ttools. The exit status is 1 if there are findings of the severity --fail-on or above.
@@ -305,7 +305,7 @@ class _Trial:
         gpu: Gpu | None,
         chosen: dict[tuple[str, str], list[ConfigEntry]],
     ) -> Sequence[Any]:
-        """Return the first own configuration of a launch, and those of the entries for it."""
+        """Return the first configuration of a launch's autotuner, and those of matching entries."""
         from ttools.tuner.configs.checks import applicable, autotuned_call, gpus_of
 
         assert self._asked is not None

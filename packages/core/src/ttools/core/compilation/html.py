@@ -1,4 +1,4 @@
-"""The HTML page of inspections, which shows the source beside each stage, line by line.
+"""The HTML page of inspections, which shows the source next to each stage, line by line.
 
 Markup, style and script are in `page/`.
 """

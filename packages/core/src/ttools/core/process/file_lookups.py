@@ -27,7 +27,7 @@ def file_lookups(wanted: Callable[[str], bool]) -> Iterator[dict[str, None]]:
         wanted: Returns whether a base name is recorded.
 
     Yields:
-        The names in the order of the first look-up, which grows while the block runs.
+        The names in the order of their first look-up; names are added while the block runs.
     """
     names: dict[str, None] = {}
 

@@ -42,7 +42,7 @@ class Rule:
     """The description of a kind of findings, for formats that list the rules of a run.
 
     Attributes:
-        meaning: One sentence on what a finding of this kind is.
+        meaning: One sentence that explains findings of this kind.
         help: The general advice on how to correct the defect, if there is any.
         page: The documentation page on it, relative to the folder of the documentation.
         can_be_suppressed: True if a comment in the source suppresses findings of this kind.
@@ -134,7 +134,7 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings with a common cause, in order of appearance; others are groups of one."""
+    """Group findings by cause, in order of appearance; each of the others is its own group."""
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = number if finding.cause is None else finding.cause.id
@@ -143,7 +143,7 @@ def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
 
 def cause_text(group: Sequence[Finding]) -> str:
-    """Return a sentence with the common cause of findings, and their number.
+    """Return a sentence with the common cause of findings, and the number of findings.
 
     An example is "mask `m = offs < D` (line 12) admits lanes 40-63; 4 accesses leave their
     tensors".
@@ -238,7 +238,7 @@ def summary(report: Report) -> str:
 
 
 def _rest(report: Report) -> str:
-    """Describe what was not checked because something ended early."""
+    """Describe the launches that were not checked to the end, and whether the run was stopped."""
     unfinished = unfinished_text(report.launches)
     text = f"; not checked to the end: {unfinished}" if unfinished else ""
     return text + _interrupted(report)

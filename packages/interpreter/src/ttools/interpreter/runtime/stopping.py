@@ -2,10 +2,10 @@
 
 Native code reads the `abort` flag of its launch at the start of each iteration of long loops. The
 launching thread cannot react to a time limit or a signal while it is in native code, so a watching
-thread sets the flag. The watching thread is started by the first launch that may take long. It is a
-Python thread, but it is not registered with `threading`, whose list of threads belongs to the
-program. It sleeps until a time limit is reached or a signal arrives. It does not poll, because it
-would have to wait for the GIL, which short launches release for less time than a thread takes to
+thread sets the flag. The watching thread is started by the first launch that may take a long time.
+It is a Python thread, but it is not registered with `threading`, whose list of threads belongs to
+the program. It sleeps until a time limit is reached or a signal arrives. It does not poll, because
+it would have to wait for the GIL, which short launches release for less time than a thread takes to
 wake up.
 """
 
@@ -318,7 +318,7 @@ def last_words(say: Callable[[int], None]) -> Iterator[None]:
     not called.
 
     Args:
-        say: The function, which is called in the watching thread with the number of the signal.
+        say: The function, which is called in the watching thread with the signal number.
     """
     before = _state.last_words
     _state.last_words = say

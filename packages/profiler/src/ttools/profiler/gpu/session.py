@@ -102,7 +102,7 @@ class GpuSession:
 
     @property
     def seen(self) -> int:
-        """Return the number of Triton launches so far, also during the run."""
+        """Return the number of Triton launches so far, even during the run."""
         return self._watch.made
 
     @property
@@ -229,7 +229,7 @@ def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -
     """Return times under the names of the kernels' functions.
 
     `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` renames a
-    launch in Proton's file if any session, also one of the program, installs Proton's hook, because
+    launch in Proton's file if any session, even one of the program, installs Proton's hook, because
     the hook affects all sessions.
     """
     own = {made.launch.kernel for made in launches}

@@ -112,7 +112,7 @@ class Session(Protocol):
 
     @property
     def seen(self) -> int:
-        """Return the number of launches so far, also during the run."""
+        """Return the number of launches so far, even during the run."""
 
     @property
     def recorded(self) -> object:

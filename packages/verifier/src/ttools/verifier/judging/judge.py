@@ -38,7 +38,7 @@ from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
-from ttools.verifier.result import Failure, Replay, Verdict, Verification, ranked
+from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification, ranked
 
 K = TypeVar("K")
 
