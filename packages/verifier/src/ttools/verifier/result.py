@@ -12,7 +12,7 @@ from ttools.core.reports.result import Result
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
 Outcome = Literal["passed", "failed", "unknown"]
-#: The words of all commands for the verdicts.
+#: For each verdict, the term for it that all commands of ttools use.
 OUTCOMES: Mapping[Verdict, Outcome] = MappingProxyType(
     {"fail": "failed", "inconclusive": "unknown", "pass": "passed"}
 )
@@ -29,7 +29,7 @@ CLASSES = (
     "exception",
     "wrong_values",
 )
-#: Limits of each verification, which the report lists.
+#: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
     "speed: nothing was timed",
     "GPU-specific behaviour: compiled code, memory model, rounding of tf32 products",
