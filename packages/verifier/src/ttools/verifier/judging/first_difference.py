@@ -128,7 +128,7 @@ class _Log:
         self._at = 0
 
     def _next(self) -> int:
-        """Return the block of the next entry; 0 if there is none or it did not fit."""
+        """Return the block of the next entry; 0 if there is none or it did not fit in the log."""
         number = int.from_bytes(self._data[self._at : self._at + 8], "little")
         if number > len(self._blocks):
             raise _DamagedError
@@ -166,7 +166,7 @@ def _in_program(
             return ""  # the control flow depends on rounding
         if ways[0] != ways[1]:
             if None in ways:
-                return ""  # a log that was full
+                return ""  # one of the logs was full
             where = last or "at its beginning"
             return f"{where}, the program takes a different path than on the engine"
         site = ways[0]

@@ -40,18 +40,19 @@ from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verificati
 
 K = TypeVar("K")
 
-#: After the first failure, at most this many further cases run, until this many cases have failed.
+#: After the first failure, at most `_MORE_CASES` further cases run. The run ends earlier if
+#: `_ENOUGH_FAILED` cases have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
-#: Most attempts to reduce the inputs after a launch or a call that exceeded its time limit.
+#: Maximum number of attempts to reduce the inputs if a launch or a call exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
 #: A call that failed after other calls is repeated alone this many times, because it may fail only
-#: sometimes.
+#: sometimes. The first number applies if a failure of the class `stale_state` is already known.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
-#: Random cases at the end of the plan.
+#: Number of random cases at the end of the plan.
 _MIXTURES = 12
-#: Most configurations of an autotuner that are tried.
+#: Maximum number of configurations of an autotuner that are tried.
 _MOST_CONFIGS = 128
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
@@ -341,8 +342,9 @@ class Judge:
         return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return a failure if the same call has other results in another process; checked only
-        once.
+        """Return a failure if the same call has other results in a new process.
+
+        Only the first case with wrong values is repeated.
         """
         if self._repeated or not trial.results or "wrong_values" not in trial.classes:
             return []
@@ -368,10 +370,10 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches, in another process than its first call.
+        """Run the first cases of the plan again without their launches, in new processes.
 
-        If the results are correct, kernels did not compute them. Where plans are executed on other
-        inputs, this is decided there, with several inputs.
+        If the results are correct, the kernels did not compute them. If all plans so far could be
+        executed on other inputs, `Replays` has already made this check with several inputs.
         """
         is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():

@@ -18,7 +18,8 @@ from ttools.verifier.workers.operators import LEAVING
 _SHARE = 0.25
 #: Torch may always compute on fewer elements than this.
 _FEWEST = 8
-#: Number of elements of a part of a result that the test of a failure assumes.
+#: Number of elements that the written test of a failure assumes for one part of a result that has
+#: several parts, such as `result[0]`.
 _OF_A_PART = 4
 #: Torch may compare or test fewer floats than this number of times the largest tensor. Many
 #: comparisons with constants compute a function that has few values.
@@ -53,8 +54,8 @@ def work_of_torch(
     work: dict[str, int] = {}
     tested = 0
     for name, floats, asked, every in answer["operators"]:
-        # Tests of floats and operators on integers prepare a launch, unless the reference uses
-        # them, too.
+        # Tests of floats and operators on integers count as preparation of a launch, unless the
+        # reference uses the same operators.
         others = every if are_integers else asked
         work[name] = max(floats, others if name in needed else 0)
         tested += asked

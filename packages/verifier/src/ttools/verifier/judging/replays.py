@@ -48,7 +48,7 @@ _MOST_ENDS = 3
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
-#: Calls that take less than this are repeated by code that is not optimised.
+#: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
@@ -80,7 +80,7 @@ class Replays:
         self._processes, self._trials, self._anew, self._hidden = processes, trials, anew, hidden
         self._worker: Worker | None = None
         self._ends = 0
-        #: Why no process executes plans any more.
+        #: Reason why no process executes plans any more.
         self._ended = "the process that executes plans was terminated too often"
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
@@ -234,7 +234,7 @@ class Replays:
         self, case: Case, sent: dict[str, Any], again: Trial
     ) -> list[tuple[Mismatch, Case]]:
         """Return the failures of a plan whose results are wrong on other inputs."""
-        # Are the results of the candidate itself correct on these inputs?
+        # If the candidate itself also fails on these inputs, its own failures are reported.
         own = self._anew(case, sent=sent)
         if own.problems:
             return [(problem, case) for problem in own.problems]
@@ -250,7 +250,7 @@ class Replays:
     ) -> bool:
         """Return whether the launches of a plan do not change its result, for several inputs."""
         if min(case.sizes.values(), default=2) < 2:
-            return False  # many functions of one element return it
+            return False  # for one element, many functions return it unchanged
         kept_values = {key: value for key, value in sent.items() if key in kept}
         trial = self._execute(case, sent, right, phase, launches=False)
         is_right, compared = _is_right(trial), 0
@@ -397,7 +397,7 @@ def _key_of(trial: Trial) -> bytes:
 
 
 def _phase_of(case: Case, reads: list[str]) -> float:
-    """Return the number of the weights of results for other inputs, see `results.weights_of`."""
+    """Return the phase of the weights of results for other inputs, see `results.weights_of`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
 
@@ -416,7 +416,7 @@ def _listed(reads: list[str]) -> str:
 
 
 def _is_right(trial: Trial) -> bool | None:
-    """Return whether a plan without launches is right; None if its inputs do not show that."""
+    """Return whether a plan without launches is right; None if its inputs cannot show that."""
     if trial.skipped or trial.unsupported:
         return None
     if trial.classes - {"not_computed_by_kernel"}:
@@ -425,7 +425,7 @@ def _is_right(trial: Trial) -> bool | None:
 
 
 def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
-    """Return the parts of a result that no other result equals by coincidence."""
+    """Return the parts of a result that are too varied to equal other results by coincidence."""
     return {
         part["name"]: part["image"].data
         for part in right["given"]
@@ -434,7 +434,7 @@ def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _fixed_parts(right: dict[str, Any], other: dict[str, Any]) -> tuple[bool, set[str]]:
-    """Return whether a result is the same for different inputs, and its parts."""
+    """Return whether a result is the same for different inputs, and the names of its parts."""
     one, two = _telling_parts(right), _telling_parts(other)
     return bool(one) and one == two, set(one)
 

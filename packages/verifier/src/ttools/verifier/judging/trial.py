@@ -29,7 +29,8 @@ class Trial:
     Attributes:
         problems: Failures of the candidate.
         warnings: Warnings of the checks, in the form of failures.
-        skipped: Reason why the case has no verdict, such as a reference that raises; else empty.
+        skipped: Reason why the case has no verdict, such as an exception of the reference; empty
+            if it has one.
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
@@ -49,7 +50,7 @@ class Trial:
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
-        seconds: Time that the call took.
+        seconds: Duration of the call in seconds.
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
@@ -88,7 +89,7 @@ class Trial:
 
 
 class Trials:
-    """Runs cases.
+    """Runs cases in a process of the candidate, and compares the results with the reference's.
 
     Args:
         reference: Process that has loaded the reference.
@@ -250,7 +251,7 @@ class Trials:
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
-            phase: Number of the choice of the weights of results, whose gradients are computed.
+            phase: Phase of the weights of results, see `results.weights_of`.
         """
         weights = case.views.get("*", "contiguous")
         request = {"shared": case.shared, "weights": weights, "phase": phase}
@@ -275,8 +276,8 @@ class Trials:
         """Make a call in a process while the reference's process evaluates the same arguments.
 
         Returns:
-            The reference's answer, the answer of the process, and the outcome of the case if there
-            is not an answer.
+            The reference's answer, the answer of the process, and the outcome of the case if one of
+            the two answers is missing.
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
@@ -310,7 +311,12 @@ class Trials:
     def _made_earlier(
         self, case: Case, candidate: Worker
     ) -> tuple[dict[str, Any] | None, Trial | None]:
-        """Make the calls that precede a case; return the last arguments, or how the calls ended."""
+        """Make the calls that precede a case.
+
+        Returns:
+            The arguments of the last of these calls, or None if there are no calls; and the outcome
+            of the case if one of the calls failed, or otherwise None.
+        """
         earlier: dict[str, Any] | None = None
         for step in case.after:
             before, earlier = earlier, self.drawn(step)
@@ -396,7 +402,10 @@ class Trials:
         return results
 
     def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
-        """Return pairs of arguments of one shape and type; changed ones only if declared."""
+        """Return pairs of arguments of the same shape and type, which may be one tensor.
+
+        Pairs with an argument that the call changes are included only if they are declared.
+        """
         plain = {key: value for key, value in sent.items() if isinstance(value, TensorImage)}
         return [
             (one, other)
@@ -470,9 +479,7 @@ def _text(error: dict[str, Any]) -> str:
 
 
 def _why(ended: Trial) -> str:
-    """Return the reason why the execution of a plan has no verdict; empty if its inputs were
-    skipped.
-    """
+    """Return why the execution of a plan has no verdict; empty if its inputs were skipped."""
     return ended.problems[0].detail if ended.problems else ""
 
 
@@ -497,7 +504,10 @@ def _flat(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def layouts(arguments: dict[str, Any]) -> list[Any]:
-    """Return the names, types and layouts of arguments, in which calls with one plan agree."""
+    """Return the names, types and layouts of arguments.
+
+    The plan of a call can be repeated only with arguments for which these are the same.
+    """
     return [
         (name, part.spec, len(part.data)) if isinstance(part, TensorImage) else name
         for name, part in _flat(arguments)
