@@ -33,7 +33,8 @@ bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_
 __and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__
 """
 _BITS = frozenset(_BIT.split())
-#: Operators that compare or test floats. Others that turn floats into integers compute.
+#: Operators that compare or test floats. Other operators that return integers for floats count as
+#: computing.
 _TESTING = """
 eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
@@ -49,7 +50,7 @@ _TELLING = 8
 
 
 class Work:
-    """The operators of one call that compute.
+    """Counts the elements on which the operators of one call compute.
 
     Args:
         constants: Numbers of the storages that contain constants.
@@ -64,7 +65,7 @@ class Work:
     def __init__(self, constants: Iterable[int] = ()) -> None:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.constants = set(constants)
-        #: Storages that contained floats, also if integers are viewed there.
+        #: Storages that contained floats, even if views of them are integers.
         self._floats: set[int] = set()
         #: Storages whose last contents a kernel wrote.
         self._of_kernels: set[int] = set()
@@ -97,7 +98,7 @@ class Work:
             and any(map(_is_float, taken))
             and (has_integers or any(view.dtype == "bool" for view in made))
         )
-        # A kernel may write integers in a float type, which its wrapper converts.
+        # A kernel may write integers in a float type, and its wrapper may convert them.
         of_kernel = all(view.storage in self._of_kernels for view in floats)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
         self._of_kernels -= storages
