@@ -1,8 +1,8 @@
 """Checks a candidate for all sizes of its domain at once, even sizes that do not fit in memory.
 
 The inputs and the candidate run with tensors that have no memory, so both are loaded into this
-process. A candidate can falsify the answers of this process. Therefore they can only add failures
-to those of other processes.
+process. A candidate can falsify the answers of this process. Therefore these answers can add
+failures to those that other processes find, but cannot remove any.
 """
 
 from __future__ import annotations

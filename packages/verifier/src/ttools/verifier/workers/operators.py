@@ -96,7 +96,7 @@ class _Leaving(TorchFunctionMode):
 
 
 def _depends_on_elements(name: str, operator: Any) -> bool:
-    """Return whether an operator shows its caller elements, or how many meet a condition."""
+    """Return whether an operator's caller can see elements, or how many meet a condition."""
     return name in _ASKING or torch.Tag.dynamic_output_shape in operator.tags
 
 

@@ -76,6 +76,9 @@ def _functions(owner: Any) -> dict[str, Any]:
 
 
 def _is_librarys(value: Any) -> bool:
-    """Return whether a function belongs to a library: torch wraps its own when it needs to."""
+    """Return whether a function belongs to a library.
+
+    Libraries may replace their own functions; torch, for example, wraps some of them when needed.
+    """
     code = getattr(value, "__code__", None)
     return code is not None and is_library_file(code.co_filename)
