@@ -16,7 +16,7 @@ from ttools.verifier.result import Verification
 
 
 class Forks:
-    """An executor on this machine.
+    """An executor that verifies files on this machine.
 
     Args:
         slots: Number of files that are verified at the same time.
