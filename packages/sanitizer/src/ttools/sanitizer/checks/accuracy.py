@@ -26,7 +26,7 @@ from ttools.sanitizer.memory.launch_state import SavedMemory
 
 #: Maximum number of programs of a launch that are followed.
 _MOST_PROGRAMS = 256
-#: Number of programs that are followed before the time is looked at.
+#: Number of programs that are followed before the elapsed time is checked again.
 _AT_ONCE = 32
 #: Seconds after which no further programs of a launch are started.
 _SECONDS = 60.0
@@ -55,7 +55,7 @@ _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float6
 
 
 class Accuracy(Check):
-    """The lines at which a kernel loses digits; runs only on request."""
+    """Finds the lines at which a kernel loses digits; this check runs only on request."""
 
     name = "accuracy"
     page = "reference/findings.md#the-accuracy-check"
@@ -65,14 +65,14 @@ class Accuracy(Check):
     kinds: ClassVar[Kinds] = {
         "accuracy_loss": Kind(
             severity="warning",
-            meaning="The line whose rounding errors make an output less accurate than its type and "
-            "a sound algorithm explain.",
+            meaning="The rounding errors of this line make an output less accurate than its type "
+            "and a sound algorithm explain.",
             help="compute this line in float32",
         ),
         "cancellation": Kind(
             severity="warning",
-            meaning="The line whose rounding errors a later difference of nearly equal numbers "
-            "makes large.",
+            meaning="A later difference of nearly equal numbers makes the rounding errors of this "
+            "line large.",
             help="rewrite the difference so that nearly equal numbers are not subtracted, for "
             "example with libdevice.expm1 or a variance of two passes",
         ),
@@ -215,7 +215,7 @@ class Accuracy(Check):
         if isfinite(wrong.exact):
             stored += f" and should be {wrong.exact:g}"
         if isfinite(wrong.ulps):
-            stored += f": {ulps(wrong.ulps)} of {dtype}, {ulps(wrong.allowed)} are explained"
+            stored += f": {ulps(wrong.ulps)} of {dtype}; {ulps(wrong.allowed)} are allowed"
         notes = [stored]
         values = source.values
         related = []

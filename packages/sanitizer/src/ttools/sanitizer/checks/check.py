@@ -71,7 +71,7 @@ SHARED_KINDS: Kinds = {
         severity="error",
         meaning="The compilation of a kernel or an analysis of a launch took longer than "
         "`--timeout` and was stopped, so the launch was not checked completely.",
-        help="raise --timeout to have it checked to the end",
+        help="raise --timeout, so that the launch is checked completely",
     ),
     "unsupported": Kind(
         severity="warning", meaning="A check could not analyse an operation or a launch."
@@ -150,7 +150,7 @@ class Check:
         return (self.at_site(count) for count in counts if self.is_own(count))
 
     def findings(self) -> Iterable[Finding]:
-        """Yield the findings from everything that was observed."""
+        """Yield the findings that follow from all observations of the launch."""
         return ()
 
     def remarks(self) -> Iterable[Finding]:

@@ -26,7 +26,7 @@ _BINS = (Pass("initcheck", "bins", histogram_bins.apply),)
 
 
 class Initcheck(Check):
-    """Undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
+    """Finds undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
     page = "reference/findings.md#uninitialised-memory"

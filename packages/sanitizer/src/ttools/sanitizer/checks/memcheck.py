@@ -56,7 +56,7 @@ _DESCRIPTORS = (Pass("memcheck", "descriptors", descriptors.apply),)
 
 
 class Memcheck(Check):
-    """Bounds and alignment of every access; accesses that fail are skipped."""
+    """Checks bounds and alignment of every access; accesses that fail are skipped."""
 
     name = "memcheck"
     page = "reference/findings.md#memory-bounds"
@@ -123,8 +123,9 @@ class Memcheck(Check):
         "local_mask": Kind(
             severity="note",
             meaning="A mask compares an offset within a block with the bound of the whole tensor: "
-            "the pointer has moved by a program id or in a loop, and the mask does not include it.",
-            help="add what the mask lacks to the compared index, or subtract it from the bound",
+            "the pointer has moved by a program id or in a loop, but the compared offset has not.",
+            help="add the distance by which the pointer has moved to the compared offset, or "
+            "subtract it from the bound",
         ),
         "unread_tensor": Kind(
             severity="note",
@@ -266,7 +267,8 @@ class Memcheck(Check):
         message, help_line = "dead load removed by Triton; not checked", dict[str, str]()
         if load.waits:
             message = (
-                "this loop does not wait: Triton removes it, as plain loads need not see changes"
+                "this loop does not wait: Triton removes it, because plain loads need not see "
+                "changes by other programs"
             )
             help_line = {"help": _HELP_POLL}
         return self.finding(
@@ -518,7 +520,7 @@ def end_of_rows(tensor: TensorSpec) -> str:
 
 
 def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what is wrong with a descriptor: kind of finding, message, note with numbers, help.
+    """Yield the defects of a descriptor: kind of finding, message, note with numbers, help.
 
     The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
     created; older versions check none. Triton checks none of them after a program has changed a

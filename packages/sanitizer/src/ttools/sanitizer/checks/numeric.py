@@ -18,7 +18,7 @@ from ttools.sanitizer.passes.truncated_division import HELP
 
 
 class Numeric(Check):
-    """The origins of NaN and other wrong numbers; runs only on request."""
+    """Finds the origins of NaN and other wrong numbers; this check runs only on request."""
 
     name = "numeric"
     page = "reference/findings.md#the-numeric-check"

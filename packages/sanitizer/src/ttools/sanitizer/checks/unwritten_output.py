@@ -274,7 +274,7 @@ class _UntouchedFinding:
 
 
 def _reader(line: str) -> Related:
-    return Related(message="the host reads it here", location=location_of_line(line))
+    return Related(message="the host reads the tensor here", location=location_of_line(line))
 
 
 def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
@@ -385,7 +385,7 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
     if sum(end - start for start, end in written) > _LARGEST_SAVED:
         return None
     if read_and_written(launch, checked.kernel.fact(undefined.reads), written):
-        return None  # it would read what it has written
+        return None  # the second run would read what the first has written
     with undoing(launch, written):
         launch.execute(
             Instruments(guards=True, footprints=True),
