@@ -1,5 +1,4 @@
-"""Races between programs of a launch that synchronises: conflicts that happens-before does not
-order.
+"""Finds races between programs of a launch that synchronises, by the happens-before order.
 
 Two accesses of different programs race if they conflict and neither happens before the other. An
 access happens before an access of another program if its program *releases* after it, and the other

@@ -20,8 +20,8 @@ not prevent that, because it comes before the store.
 
 In a launch that synchronises, `epoch` counts synchronising operations instead, and the log does not
 record exchanges. Such launches are analysed only if they have no exchanges or one warp, and a load
-and a later store are compared only if their epochs are equal. The rule of `threads` decides which
-thread executes a lane.
+and a later store are compared only if their epochs are equal. The rule of `thread_races` decides
+which thread executes a lane.
 """
 
 from collections.abc import Sequence

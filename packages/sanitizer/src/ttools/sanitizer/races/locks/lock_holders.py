@@ -1,8 +1,9 @@
 """Finds the programs that hold the locks for which the programs of a deadlock wait.
 
 A lock is a word that programs take by a compare-and-swap in a waiting loop. A failed
-compare-and-swap changes nothing, so the last operation that changed the word tells who holds it: if
-it is a compare-and-swap of this kind, its program has taken the lock, and nobody has released it.
+compare-and-swap changes nothing, so the last operation that changed the word shows who holds the
+lock: if it is a compare-and-swap of this kind, its program has taken the lock, and no program has
+released it since.
 """
 
 from __future__ import annotations
