@@ -167,7 +167,7 @@ def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
 
     Args:
         take: The compare-and-swap of the loop.
-        free: The value with which it compares the lock: that of a lock that is free.
+        free: The value of a lock that is free, with which the compare-and-swap compares the lock.
     """
     terminator = loop.regions[0].entry.terminator
     condition = terminator.operand("condition")
