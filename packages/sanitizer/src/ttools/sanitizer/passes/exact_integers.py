@@ -42,7 +42,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
 _LONG = IntegerType(64)
 _EXTENSION = "arith.extui"
-#: The keys of an integer's exact values, of its signed and of its unsigned reading.
+#: The keys of an integer's exact values, if it is interpreted as signed and as unsigned.
 _EXACT, _EXACT_UNSIGNED = "exact", "exact unsigned"
 _EXACT_KEYS = (_EXACT, _EXACT_UNSIGNED)
 
