@@ -36,9 +36,9 @@ from ttools.sanitizer.accuracy.verdicts import settled_error
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 
 _EPS32 = 2.0**-23
-#: A sum is a cancellation if its result is smaller than an operand by this factor …
+#: A sum is a cancellation if its result is smaller than an operand by the factor `_CANCELS`, and if
+#: the error of the result is larger than `_LARGE_ERROR`, relative to the result.
 _CANCELS = 2.0**-6
-#: … and if the errors of the operands are at least this large, relative to the result.
 _LARGE_ERROR = 2.0**6 * _EPS32
 #: An operand is wrong rather than inaccurate if this share of it is an error.
 _MOST_OF = 0.5
@@ -52,7 +52,7 @@ _NAMES = ("a", "b", "c")
 
 @dataclass
 class Mixed:
-    """Lanes that a mask leaves out and a reduction counts, whose result is stored.
+    """A reduction that counts lanes that a mask leaves out, and whose result is stored.
 
     Attributes:
         lanes: Number of stored elements.
@@ -344,7 +344,7 @@ def _compute(
     partials: Callable[..., Sequence[Any]],
 ) -> None:
     if in_random_numbers():
-        return  # random numbers are what they are
+        return  # random numbers have no exact values from which they could differ
     actual = [handle.data.astype(np.float64) for handle in operands]
     on_actual = np.asarray(function(*actual))
     if all(handle.shadow is None for handle in operands):

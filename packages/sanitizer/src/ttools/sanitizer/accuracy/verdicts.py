@@ -176,7 +176,9 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
-    """Return where a value that is not finite in float64 either is a defect: NaN, and overflow.
+    """Return which infinities and NaN are defects although the exact value is not finite, either.
+
+    These are NaN and overflows.
 
     An infinity of a division or a logarithm may be the result that the program wants.
     """
