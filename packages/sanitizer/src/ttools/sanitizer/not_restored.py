@@ -40,7 +40,7 @@ _KIND = "not_restored"
 
 #: The current launch of an autotuner, until the first of its configurations has run.
 tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", default=None)
-#: The names of its arguments whose storages contain only zeros before it.
+#: Names of the arguments of `tuned_launch` whose storages contain only zeros before the launch.
 _zeros: ContextVar[frozenset[str]] = ContextVar("ttools_zeros", default=frozenset())
 
 

@@ -109,7 +109,7 @@ class PostMortem:
 def _interact(
     run: Callable[[str], None] | None, program: str, stop: StopPoint | None, text: str
 ) -> None:
-    # Created after the user got the terminal, since the debugger keeps the current streams.
+    # The debugger keeps the current streams, so it is created after the user got the terminal.
     debugger = StoppingDebugger(stop, f"\n{text}\n")
     if run is None:
         debugger.message(f"{text}\n{_NO_SOURCE}")

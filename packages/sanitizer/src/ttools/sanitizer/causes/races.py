@@ -79,7 +79,12 @@ def _wrong_lanes(checked: CheckedLaunch) -> list[tuple[Cause, WrongLanes]]:
 def _without(
     checked: CheckedLaunch, sites: Sequence[ProbeSite], records: Records, wrong: WrongLanes
 ) -> Records | None:
-    """Return the records without lanes that are not excluded; None if there are none."""
+    """Return the records without the lanes that are wrongly admitted.
+
+    Returns:
+        None if no record has such lanes, if it is unknown which lanes they are, or if there are too
+        many elements.
+    """
     site = records["site"].astype(np.int64)
     size = np.array([max(1, probe.size) for probe in sites], np.int64)[site]
     elements = np.maximum(1, (records["end"].astype(np.int64) - records["start"]) // size)

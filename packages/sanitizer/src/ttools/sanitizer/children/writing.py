@@ -38,7 +38,7 @@ class Writer:
     Args:
         folder: Folder of the parent process; created if it does not exist.
         launches: Returns the numbers of launches of this process so far.
-            warnings: Returns the warnings of this process so far.
+        warnings: Returns the warnings of this process so far.
     """
 
     def __init__(

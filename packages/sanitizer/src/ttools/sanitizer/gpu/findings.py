@@ -155,7 +155,7 @@ def _finding(
         kind_entry = CHECKS[check].kinds.get(kind)
     severity: Severity = "error" if kind_entry is None else kind_entry.severity
     if kind == "intra_program_race":
-        severity = record.level  # its tool knows warps
+        severity = record.level  # compute-sanitizer knows which threads belong to one warp
     return Finding(
         kind=kind,
         check=check,

@@ -6,8 +6,8 @@ the originals and report the result. torch's functions therefore remain the same
 TorchScript, `torch.compile`, pickle and `is`, and temporaries and results of composed operators are
 observed like those of `torch.empty`. Among the operators that fill the memory that they allocate,
 those that copy elements, multiply matrices or reduce are observed. Among operators that fill
-existing memory, the most frequent ones are observed. Others accept numbers instead of tensors, and
-a replaced kernel receives these as plain numbers.
+existing memory, the most frequent ones are observed. Other operators are not observed, because they
+accept numbers instead of tensors, and a replaced kernel receives these as plain numbers.
 
 For two kinds of objects, Python methods must be replaced: storages that are created without a
 tensor, and subclasses of `torch.Tensor`.

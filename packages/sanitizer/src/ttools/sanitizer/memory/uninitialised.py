@@ -415,7 +415,7 @@ class UntouchedStorage:
     """A storage that was allocated uninitialised and not passed to a launch.
 
     Attributes:
-        reference: A weak reference, whose `expired` tells whether the storage is freed.
+        reference: A weak reference, whose `expired` returns whether the storage is freed.
         start: Address of the storage.
         nbytes: Size of the storage.
         count: Number of elements that it was allocated for.
