@@ -345,12 +345,12 @@ class _Supervisor:
             # work.
             tick = _TICK if snapshot.all_wait else min(2 * tick, _LONGEST_TICK)
             if waiting:
-                self._judge(snapshot)
+                self._check_progress(snapshot)
             else:
                 self._last = self._base = None
                 self._moved = time.monotonic()
 
-    def _judge(self, snapshot: _Snapshot) -> None:
+    def _check_progress(self, snapshot: _Snapshot) -> None:
         last, self._last = self._last, snapshot
         if last is None or not snapshot.same_waits(last):
             self._base = None
