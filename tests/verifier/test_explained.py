@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.judge import Judge
 from ttools.verifier.judging.trial import Trial
+from ttools.verifier.judging.verification_run import VerificationRun
 from ttools.verifier.oracle.comparison import Mismatch
 
 PLAIN = Case(sizes={})
@@ -25,15 +25,15 @@ def test_failures_that_need_other_calls_are_stale_state(
 ) -> None:
     alone: list[Case] = []
 
-    def anew(_: Judge, each: Case) -> Trial:
+    def anew(_: VerificationRun, each: Case) -> Trial:
         alone.append(each)
         return Trial()
 
-    monkeypatch.setattr(Judge, "_anew", anew)
-    judge = object.__new__(Judge)
-    judge._failed = {}
+    monkeypatch.setattr(VerificationRun, "_anew", anew)
+    run = object.__new__(VerificationRun)
+    run._failed = {}
     problems = [Mismatch("wrong_values", "3 elements"), Mismatch("not_computed_by_kernel", "exp")]
-    failures = judge._explained(case, Trial(problems=problems))
+    failures = run._explained(case, Trial(problems=problems))
     # The other failure does not depend on state.
     assert [failure.failure for failure in failures] == ["stale_state", "not_computed_by_kernel"]
     assert failures[0].detail == f"correct by itself, but wrong {how}: 3 elements"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.verifier.judging import judge
+from ttools.verifier.judging import verification_run
 from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
 from ttools.verifier.result import CLASSES, Failure, Verification
 
@@ -132,7 +132,7 @@ def test_what_weakens_a_verdict_is_in_the_first_line() -> None:
 
 
 def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
-    source = Path(judge.__file__).read_text("utf-8")
+    source = Path(verification_run.__file__).read_text("utf-8")
     kinds = set(re.findall(r'(?:_named|_covered)[\[(]\s*"([^"]+)"', source))
     kinds |= set(re.findall(r'_try\("([^"]+)"', source))
     assert len(kinds) > 10

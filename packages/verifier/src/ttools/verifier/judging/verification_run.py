@@ -1,6 +1,7 @@
 """Runs the plan of a verification against a candidate and determines the verdict.
 
-`Judge` starts and ends the processes, classifies failures, and decides when enough cases were run.
+`VerificationRun` starts and ends the processes, classifies failures, and decides when enough cases
+were run.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class _Failed:
     number: int = 0
 
 
-class Judge:
-    """One verification.
+class VerificationRun:
+    """A run of the plan against a candidate, which determines the verdict.
 
     The process must be able to fork, so torch must not have started threads in it.
 
@@ -75,7 +76,8 @@ class Judge:
         subject: Functions of the verification.
         options: Limits of time and of the number of cases, seeds, and the device.
         write_tests: Folder for test files of failures; None to write none.
-        tell: Called before each case with the numbers of cases that were run and that failed.
+        report_progress: Called before each case with the numbers of cases that were run and that
+            failed.
     """
 
     def __init__(
@@ -83,9 +85,9 @@ class Judge:
         subject: Subject,
         options: VerifyOptions,
         write_tests: Path | None = None,
-        tell: Callable[[int, int], None] = lambda tried, failing: None,
+        report_progress: Callable[[int, int], None] = lambda tried, failing: None,
     ) -> None:
-        self._tell = tell
+        self._report_progress = report_progress
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._processes = Processes(subject, options)
@@ -236,7 +238,7 @@ class Judge:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Run a case, and analyse it further if it fails."""
         self._tried += 1
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
@@ -355,7 +357,7 @@ class Judge:
         return [Mismatch("nondeterministic", f"equal calls in new processes: {differs}")]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         try:
             worker = self._processes.fresh()
         except (NotLoadedError, WorkerEndedError) as error:
