@@ -18,7 +18,7 @@ from ttools.verifier.cases.tensors import (
     storage_bytes,
     tensor_of,
 )
-from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.candidate import Candidate
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.trial import Trial
-from ttools.verifier.judging.verification_run import VerificationRun
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.trial import Trial
+from ttools.verifier.run.verification_run import VerificationRun
 
 PLAIN = Case(sizes={})
 

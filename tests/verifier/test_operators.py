@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import image_of
-from ttools.verifier.judging.provenance import work_of_torch
 from ttools.verifier.replay.work import Work
+from ttools.verifier.run.provenance import work_of_torch
 from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ttools.verifier.judging import verification_run
 from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
 from ttools.verifier.result import CLASSES, Failure, Verification
+from ttools.verifier.run import verification_run
 
 
 def test_failures_are_described_completely() -> None:

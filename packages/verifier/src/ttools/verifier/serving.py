@@ -30,8 +30,8 @@ def verify_here(
     Raises:
         UsageError: The reference or the inputs cannot be loaded.
     """
-    from ttools.verifier.judging.processes import Subject
-    from ttools.verifier.judging.verification_run import VerificationRun
+    from ttools.verifier.run.processes import Subject
+    from ttools.verifier.run.verification_run import VerificationRun
     from ttools.verifier.workers.warm_up import warm_up
 
     warm_up()

@@ -68,8 +68,8 @@ def serve_files(channel: Channel, options: str) -> None:
 
 def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:
     def verify(channel: Channel) -> None:
-        from ttools.verifier.judging.processes import Subject
-        from ttools.verifier.judging.verification_run import VerificationRun
+        from ttools.verifier.run.processes import Subject
+        from ttools.verifier.run.verification_run import VerificationRun
 
         path = file.resolve()
         subject = Subject(f"{path}:candidate", f"{path}:reference", f"{path}:inputs")

@@ -1,7 +1,7 @@
 """Lists the torch operators that a trusted process executes for a plan.
 
 All are deterministic, check their indices, and read only their operands. Operators that compute are
-in the list, too: `judging/provenance.py` limits the number of elements on which they may compute,
+in the list, too: `run/provenance.py` limits the number of elements on which they may compute,
 which `work.py` counts. Operators that make views are not in the list, because plans do not need
 them.
 """

@@ -15,10 +15,10 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
-from ttools.verifier.judging.arguments import changed_arguments
-from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
-from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
+from ttools.verifier.run.arguments import changed_arguments
+from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
+from ttools.verifier.run.provenance import is_telling, work_of_torch
 from ttools.verifier.workers.results import PHASE, flat
 
 

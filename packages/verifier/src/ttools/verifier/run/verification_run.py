@@ -25,19 +25,19 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
-from ttools.verifier.judging.gpu import Gpu
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
-from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
-from ttools.verifier.judging.replays import Replays
-from ttools.verifier.judging.shrinking import shrunk
-from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
+from ttools.verifier.run.all_sizes import AllSizesTried, usual_seconds
+from ttools.verifier.run.gpu import Gpu
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.loading import loaded_candidate, loaded_reference
+from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
+from ttools.verifier.run.replays import Replays
+from ttools.verifier.run.shrinking import shrunk
+from ttools.verifier.run.trial import Trial
 
 K = TypeVar("K")
 

@@ -17,9 +17,9 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.finding_classes import of_findings
-from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.finding_classes import of_findings
+from ttools.verifier.run.processes import NotLoadedError, Processes
 
 #: Smallest number of elements for which offsets of 32 bits overflow.
 _MANY = 1 << 31

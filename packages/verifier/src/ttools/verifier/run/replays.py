@@ -24,10 +24,10 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.processes import NotLoadedError, Processes
-from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.processes import NotLoadedError, Processes
+from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
