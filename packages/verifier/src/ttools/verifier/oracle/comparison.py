@@ -58,7 +58,7 @@ class Mismatch:
     witness: str = field(default="", compare=False)
     help: str = field(default="", compare=False)
 
-    def among_others(
+    def reclassified(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None
     ) -> Mismatch:
         """Return a failure of another class whose description contains that of this failure.

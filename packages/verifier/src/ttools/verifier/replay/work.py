@@ -158,9 +158,9 @@ class Work:
             count = _SINGLE if self._single[kind] == _SINGLE else 1
             self._note(name, count, 0, count)
 
-    def _note(self, name: str, floats: int, asked: int, every: int) -> None:
+    def _note(self, name: str, floats: int, tested: int, every: int) -> None:
         counts = self.counts.get(name, (0, 0, 0))
-        one, two, three = map(sum, zip(counts, (floats, asked, every), strict=True))
+        one, two, three = map(sum, zip(counts, (floats, tested, every), strict=True))
         self.counts[name] = one, two, three
 
 

@@ -161,15 +161,15 @@ def _in_program(
     last = ""
     while True:
         values = [next(stream, None) for stream in chosen]
-        ways = [None if entry is None else entry[0] for entry in values]
-        if len(set(ways[1:])) > 1:
+        next_sites = [None if entry is None else entry[0] for entry in values]
+        if len(set(next_sites[1:])) > 1:
             return ""  # the control flow depends on rounding
-        if ways[0] != ways[1]:
-            if None in ways:
+        if next_sites[0] != next_sites[1]:
+            if None in next_sites:
                 return ""  # one of the logs was full
             where = last or "at its beginning"
             return f"{where}, the program takes a different path than on the engine"
-        site = ways[0]
+        site = next_sites[0]
         if site is None:
             return ""
         visits[site] = visits.get(site, 0) + 1

@@ -53,15 +53,15 @@ def work_of_torch(
     needed = set(right["operators"])
     work: dict[str, int] = {}
     tested = 0
-    for name, floats, asked, every in answer["operators"]:
+    for name, floats, compared, every in answer["operators"]:
         # Tests of floats and operators on integers count as preparation of a launch, unless the
         # reference uses the same operators.
-        others = every if are_integers else asked
+        others = every if are_integers else compared
         work[name] = max(floats, others if name in needed else 0)
-        tested += asked
+        tested += compared
     if tested >= _MOST_TESTS * largest:
         detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
-        names = [name for name, _, asked, _ in answer["operators"] if asked]
+        names = [name for name, _, compared, _ in answer["operators"] if compared]
         return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
     total = sum(work.values())
     if total >= max(_FEWEST, _SHARE * largest):

@@ -100,7 +100,7 @@ class Replays:
             return self._not_replayed(
                 trial.no_plan or "the candidate's process did not send a plan"
             )
-        answer = self._ask(_taking(trial))
+        answer = self._ask(_plan_request(trial))
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         if "forged" in answer:
@@ -150,7 +150,7 @@ class Replays:
         self, case: Case, trial: Trial, results: list[bytes], why: str
     ) -> list[tuple[Mismatch, Case]]:
         """Execute a plan with zeros instead of constants that may contain its result."""
-        answer = self._ask({**_taking(trial), "blank": results})
+        answer = self._ask({**_plan_request(trial), "blank": results})
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         again = self._execute(case, trial.sent, trial.right)
@@ -374,7 +374,7 @@ class Replays:
         self._ends += 1
 
 
-def _taking(trial: Trial) -> dict[str, Any]:
+def _plan_request(trial: Trial) -> dict[str, Any]:
     return {"do": "plan", "data": trial.plan, "quick": trial.seconds < _QUICK_S}
 
 

@@ -39,7 +39,7 @@ class Trial:
         launches: Number of launches of the call.
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
-        graded: Names of arguments that require gradients.
+        differentiable: Names of arguments that require gradients.
         findings: Findings of the checks, including those that are not failures.
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
@@ -67,7 +67,7 @@ class Trial:
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
-    graded: list[str] = field(default_factory=list)
+    differentiable: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
@@ -175,8 +175,8 @@ class Trials:
             layout = view
             if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
                 layout = "contiguous"
-            is_graded = image.requires_grad and case.only_grad in ("", key)
-            return replace(laid_out(values, layout), requires_grad=is_graded)
+            requires_grad = image.requires_grad and case.only_grad in ("", key)
+            return replace(laid_out(values, layout), requires_grad=requires_grad)
 
         return map_tensors(change, value, TensorImage)
 
@@ -223,7 +223,7 @@ class Trials:
             return ended
         seconds = time.monotonic() - start
         self.is_telling = is_telling(right)
-        trial = self._judged(sent, right, answer)
+        trial = self._trial_of(sent, right, answer)
         trial.seconds = seconds
         trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
         if is_first and not case.late_grad:
@@ -261,7 +261,7 @@ class Trials:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
         for part in answer.get("results", ()):
             part["grad"] = True  # a plan is executed without autograd
-        trial = self._judged(sent, right, answer)
+        trial = self._trial_of(sent, right, answer)
         if trial.is_endless:
             return replace(trial, unsupported="a launch took too long when it was repeated")
         return trial
@@ -335,7 +335,9 @@ class Trials:
         return earlier, None
 
     # ---- comparing
-    def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
+    def _trial_of(
+        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
+    ) -> Trial:
         images = [part for _, part in _flat(sent) if isinstance(part, TensorImage)]
         trial = Trial(
             sent=sent,
@@ -346,7 +348,7 @@ class Trials:
             launches=answer["launches"],
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
-            graded=[key for key, value in sent.items() if _is_graded(value)],
+            differentiable=[key for key, value in sent.items() if _requires_gradient(value)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
@@ -495,7 +497,7 @@ def _has_tensor(value: Any) -> bool:
     return any(isinstance(part, TensorImage) for _, part in flat(value))
 
 
-def _is_graded(value: Any) -> bool:
+def _requires_gradient(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
 
 

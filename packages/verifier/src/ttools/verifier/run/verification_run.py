@@ -182,13 +182,13 @@ class VerificationRun:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
-        graded: tuple[list[str], dict[str, int]] = [], {}
+        differentiable: tuple[list[str], dict[str, int]] = [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
-                if len(trial.graded) > len(graded[0]):
-                    graded = trial.graded, case.choices
+                if len(trial.differentiable) > len(differentiable[0]):
+                    differentiable = trial.differentiable, case.choices
         constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -200,7 +200,7 @@ class VerificationRun:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        alone = _named("gradients of one argument", plan.gradients(*graded))
+        alone = _named("gradients of one argument", plan.gradients(*differentiable))
         yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
         if len(self._configs) > _MOST_CONFIGS:
             self._note(
@@ -321,10 +321,10 @@ class VerificationRun:
             again = self._anew(alone)
             if again.problems:
                 detail = "of two equal calls in new processes, one is correct and one is not"
-                return [again.problems[0].among_others("nondeterministic", detail)]
+                return [again.problems[0].reclassified("nondeterministic", detail)]
         if trial.drew:
             detail = "equal calls, which draw random numbers, are not always correct"
-            return [trial.problems[0].among_others("nondeterministic", detail)]
+            return [trial.problems[0].reclassified("nondeterministic", detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
@@ -333,7 +333,7 @@ class VerificationRun:
         evidence = {}
         if case.late_grad:
             how, evidence = "when another call comes before its backward pass", {"late": True}
-        first = trial.problems[0].among_others(
+        first = trial.problems[0].reclassified(
             "stale_state", f"correct by itself, but wrong {how}", evidence
         )
         own = [
@@ -409,7 +409,7 @@ class VerificationRun:
             if wrong and not self._anew(replace(case, order=None)).problems:
                 detail = f"with programs in {case.order and case.order[0]} order"
                 evidence = {"order": case.order}
-                self._add(wrong[0].among_others("nondeterministic", detail, evidence), case)
+                self._add(wrong[0].reclassified("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
         """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
@@ -468,10 +468,10 @@ class VerificationRun:
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerEndedError):
-                has_it = partial(self._problem_of, name)
+                failure_of = partial(self._problem_of, name)
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
-                plainer = shrunk(failed.case, self._domain, has_it, tries)
+                plainer = shrunk(failed.case, self._domain, failure_of, tries)
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 
