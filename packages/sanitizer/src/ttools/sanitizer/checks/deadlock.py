@@ -198,10 +198,10 @@ class Deadlock(Check):
         waiting = _swaps_waited_for(self.checked.launch.kernel.variants.module)
         sites = monitor.sites
         locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
-        circle = lock_cycle(syncs, locking)
-        if not circle:
+        cycle = lock_cycle(syncs, locking)
+        if not cycle:
             return
-        first = circle[0]
+        first = cycle[0]
         owner = addresses.owner(first.wanted_lock, through=sites[first.wanted_site].parameter)
         yield self.finding(
             "deadlock",
@@ -210,14 +210,14 @@ class Deadlock(Check):
             location=sites[first.wanted_site].location,
             program=spec.coordinates(first.program),
             notes=(_held(first, addresses),),
-            programs=len(circle),
+            programs=len(cycle),
             related=tuple(
                 Related(
                     message=f"a lock is taken here: {_held(nested, addresses)}",
                     location=sites[nested.wanted_site].location,
                     program=spec.coordinates(nested.program),
                 )
-                for nested in circle[1:]
+                for nested in cycle[1:]
             ),
             help=_HELP_ORDER,
         )

@@ -125,9 +125,13 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
             continue
         copied = storage.carried if storage.start in kept else None
         missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
-        tell = _output_finding(check, index, frozenset() if shadows is None else shadows.sources)
-        handed = OutputView(view=view, tell=tell, copied=copied, missing=missing)
-        outputs.watch(tensor.untyped_storage(), handed)
+        make_finding = _output_finding(
+            check, index, frozenset() if shadows is None else shadows.sources
+        )
+        output_view = OutputView(
+            view=view, make_finding=make_finding, copied=copied, missing=missing
+        )
+        outputs.watch(tensor.untyped_storage(), output_view)
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
@@ -201,8 +205,8 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
             # The program may have meant only a part of the storage when it took the address.
             item = int(monitor.sites[int(stored["site"][0])].size)
             view = consecutive((end - start) // item, item)
-            tell = _output_finding(check, _BEHIND, frozenset())
-            outputs.watch(storage, OutputView(view=view, tell=tell))
+            make_finding = _output_finding(check, _BEHIND, frozenset())
+            outputs.watch(storage, OutputView(view=view, make_finding=make_finding))
             outputs.consumed([start])  # only reads show which part is an output
 
 

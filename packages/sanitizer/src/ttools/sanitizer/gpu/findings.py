@@ -55,7 +55,7 @@ class UnseenWrites:
 
 def is_scratch(record: Record, launch: LogEntry | None, site: Site) -> bool:
     """Return whether an access was inserted by the compiler and is outside all arguments."""
-    if launch is None or record.address is None or not site.is_compilers:
+    if launch is None or record.address is None or not site.is_inserted:
         return False
     return not any(holds(argument, record.address) for argument in launch.spec.arguments)
 

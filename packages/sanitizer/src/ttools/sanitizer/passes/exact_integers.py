@@ -101,7 +101,7 @@ class ExactIntegers:
         if op in self._culprits:
             keys = dict.fromkeys((*_EXACT_KEYS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
         for value in self.flowing(op):
-            keys |= dict.fromkeys(_handed_on(op, lookup.state(value)))
+            keys |= dict.fromkeys(_propagated(op, lookup.state(value)))
         if _is_pointer(op.results[index]):
             return {key: None for key in keys if isinstance(key, Wrapped) and key.reaches_address}
         return keys if width_of(op.results[index]) else {}
@@ -217,7 +217,7 @@ def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
     return b.combine(op.name, exact, op.axis, name, reverse=reverse)
 
 
-def _handed_on(op: Operation, state: State) -> Iterator[Key]:
+def _propagated(op: Operation, state: State) -> Iterator[Key]:
     """Yield the keys of a result for the keys of an operand; an extension determines the
     interpretation.
     """

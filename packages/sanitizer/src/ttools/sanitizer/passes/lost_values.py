@@ -99,7 +99,7 @@ def _is_of_hash(value: Value) -> bool:
     )
 
 
-def hands_on(op: Operation, value: Value) -> bool:
+def propagates(op: Operation, value: Value) -> bool:
     """Return whether a wrong operand makes the result of an operation wrong."""
     result = element_type(op.results[0].type)
     return isinstance(result, FloatType) or any(value is flowing for flowing in _RULES.flowing(op))

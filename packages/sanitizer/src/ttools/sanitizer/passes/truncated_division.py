@@ -114,6 +114,6 @@ def is_truncated(b: Builder, op: Operation) -> Value:
     return b.binary("andi", b.compare("ne", rest, zero), b.compare("slt", signs, zero))
 
 
-def hands_on(op: Operation) -> bool:
+def propagates(op: Operation) -> bool:
     """Return whether an operation may keep a truncated result without taking care of its sign."""
     return not op.has(SELECTS, DIVIDES)

@@ -109,8 +109,8 @@ def broken(b: Builder, hint: Hint) -> Value:
         if contiguous > 1:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
-            way = b.binary("muli", _like(b, inside, type), b.constant(type, step))
-            wrong.append(b.compare("ne", value, b.binary("addi", first, way)))
+            distance = b.binary("muli", _like(b, inside, type), b.constant(type, step))
+            wrong.append(b.compare("ne", value, b.binary("addi", first, distance)))
         if constant > 1:
             inside = b.binary("remsi", position, b.constant(position.type, constant))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
