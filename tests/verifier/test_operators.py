@@ -1,4 +1,4 @@
-"""What is seen of a program that computes with torch, or elsewhere."""
+"""Computations of a program, with torch or elsewhere, are observed."""
 
 from __future__ import annotations
 

@@ -152,8 +152,9 @@ def _section(loop: Operation) -> _Section | None:
 
 
 def _orders(op: Operation, how: str) -> bool:
-    """Return whether an atomic is a scalar, has a scope larger than the block, and has a memory
-    order.
+    """Return whether an atomic has a memory order and can order accesses of different programs.
+
+    It must be a scalar whose scope is larger than the block.
 
     Args:
         how: The order: `acquire` or `release`; `acq_rel` includes both.

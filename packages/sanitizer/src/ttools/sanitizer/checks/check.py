@@ -126,8 +126,9 @@ class Check:
         return ()
 
     def hidden(self) -> Sequence[int]:
-        """Return the values of the parameters that the passes append; called only if there are
-        passes.
+        """Return the values of the parameters that the passes append.
+
+        This is called only if there are passes.
         """
         return ()
 
@@ -137,9 +138,7 @@ class Check:
 
     # ---- after it has run
     def recover(self, error: KernelError) -> Finding | None:
-        """Return the finding for an error that ended the launch, or None if the error is not a
-        defect.
-        """
+        """Return the finding for an error that ended the launch; None if it is not a defect."""
 
     def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
         """Yield findings for tests that failed in native code, also if the launch was interrupted.

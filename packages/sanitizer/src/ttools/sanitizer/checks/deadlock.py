@@ -85,9 +85,7 @@ class Deadlock(Check):
         )
 
     def _lost_signals(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
-        """Return the locations at which a signal for `waiter` is overwritten before it was
-        received.
-        """
+        """Return the locations where signals for `waiter` are overwritten before being received."""
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return ()

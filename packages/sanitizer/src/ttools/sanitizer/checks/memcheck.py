@@ -340,8 +340,9 @@ class _FailedAccess:
         return tuple(dict.fromkeys([*first, *shown]))[:_MOST_SHOWN]
 
     def _severity_in_storage(self) -> Severity:
-        """Return the severity of leaving the view; it is higher for stores, because a loaded value
-        may be unused.
+        """Return the severity of an access that leaves the view but stays in the storage.
+
+        It is higher for stores, because a loaded value may be unused.
         """
         chosen = self.check.checked.options.view_bounds
         if chosen is not None and chosen != "off":
@@ -357,9 +358,7 @@ class _FailedAccess:
         return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
-        """Return the location at which an index is loaded, if it differs from that of the
-        access.
-        """
+        """Return the location at which an index is loaded, unless it is that of the access."""
         if self.index is None or self.index.location == self.site.location:
             return ()
         table = self._index_table()
@@ -375,8 +374,9 @@ class _FailedAccess:
         return argument.name if argument else None
 
     def _one_of_several(self) -> tuple[ArgumentSpec | None, str]:
-        """Return the nearest of the arguments from which the pointer may derive, and a phrase that
-        names them.
+        """Return the nearest of the arguments from which the pointer may derive.
+
+        The second result is a phrase that names all of these arguments.
         """
         choices = self.site.choices
         names = ", ".join(f"`{self.spec.names[n]}`" for n in choices if n < len(self.spec.names))
@@ -506,8 +506,9 @@ def _bytes(tensor: Any) -> NDArray[np.int64] | None:
 
 
 def end_of_rows(tensor: TensorSpec) -> str:
-    """Describe where stores end if the row size is not a multiple of 16 bytes; otherwise return an
-    empty text.
+    """Describe where stores end if the row size is not a multiple of 16 bytes.
+
+    The text is empty if it is a multiple.
     """
     width = tensor.shape[-1] * tensor.itemsize
     strides = [distance * tensor.itemsize for distance in tensor.strides[-2:-1]]

@@ -244,8 +244,9 @@ class _OutputFinding:
         )
 
     def place(self, line: str) -> str:
-        """Return a line of host code as sentences name it, with its file unless it is the
-        kernel's.
+        """Return a line of host code as text for sentences.
+
+        The text names the file unless it is the file of the kernel.
         """
         file, _, number = line.rpartition(":")
         kernel = self.unwritten.location

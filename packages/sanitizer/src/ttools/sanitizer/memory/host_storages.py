@@ -49,8 +49,9 @@ def plain_storage(tensor: Any) -> Any:
 
 
 def most_filled() -> int:
-    """Return the maximum size of a storage that is filled; there is a limit because filling makes
-    all pages resident.
+    """Return the maximum size of a storage that is filled.
+
+    There is a limit, because filling makes all pages of the storage resident.
     """
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 

@@ -204,9 +204,7 @@ class UnwrittenOutputs:
                     self._outputs[start].is_consumed = True
 
     def watch_untouched(self, count: int, make_finding: MissingFinding) -> None:
-        """Watch storages not passed to a launch that have as many elements as one of its
-        outputs.
-        """
+        """Watch storages of the size of a launch's output that were not passed to the launch."""
         for storage in self._memory.untouched.of(count):
             if storage.start not in self._outputs:
                 self._watch_untouched(
@@ -292,8 +290,9 @@ class UnwrittenOutputs:
                 self._watch_untouched(start, nbytes, count, passed.make_finding, "copy")
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Note that the host writes all or some elements, which are then not attributed to any
-        configuration.
+        """Note that the host writes all or some elements.
+
+        These elements are then not attributed to any configuration.
         """
         output = self._output_of(tensor)
         if output is None:
@@ -330,8 +329,10 @@ class UnwrittenOutputs:
                 self._report_missing(output, looked_at, None)
 
     def _report_missing(self, output: _Output, looked_at: Bools, how: ReadKind | None) -> bool:
-        """Report missing elements that are read in this way, or never; return whether there are
-        any.
+        """Report missing elements that are read in this way, or never.
+
+        Returns:
+            True if there are such elements.
         """
         is_missing, read = False, how is not None
         unwritten = self._left(output)

@@ -153,8 +153,9 @@ class UninitialisedMemory:
                 self.put(storage)
 
     def is_watched(self, start: int) -> bool:
-        """Return whether a storage may have unwritten bytes; copies stored there are then
-        followed.
+        """Return whether a storage may have unwritten bytes.
+
+        Copies that are stored in such a storage are followed.
         """
         with self._lock:
             return self._find(start) is not None
@@ -173,8 +174,9 @@ class UninitialisedMemory:
             return storage.refresh().view(np.bool_)
 
     def reference_to(self, start: int) -> Any:
-        """Return a weak reference to the storage at an address (see `expired`); None if not
-        watched.
+        """Return a weak reference to the storage at an address; None if it is not watched.
+
+        The method `expired` of the reference returns whether the storage is freed.
         """
         with self._lock:
             storage = self._find(start)

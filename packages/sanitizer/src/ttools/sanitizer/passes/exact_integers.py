@@ -125,8 +125,9 @@ class ExactIntegers:
                 yield from ((value, before) for before in _origins(op, key, lookup.state(value)))
 
     def _before(self, value: Value, key: Key, lookup: Lookup) -> list[Wrapped]:
-        """Return the operations of an offset that may overflow, up to `key`; empty if there is only
-        one.
+        """Return the operations of an offset that may overflow, up to the operation of `key`.
+
+        The list is empty if there is only one such operation.
         """
         state = reaching_address(lookup.state(value))
         if key not in state or len(state) == 1:
@@ -173,9 +174,7 @@ class ExactIntegers:
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
-        """Build the lanes whose offset is wrong and in which `key` is the first operation that
-        wrapped.
-        """
+        """Build the lanes with a wrong offset in which the operation of `key` wrapped first."""
         lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):
@@ -218,8 +217,9 @@ def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
 
 
 def _propagated(op: Operation, state: State) -> Iterator[Key]:
-    """Yield the keys of a result for the keys of an operand; an extension determines the
-    interpretation.
+    """Yield the keys of a result for the keys of an operand.
+
+    An extension determines how the operand is interpreted.
     """
     if op.name == _EXTENSION:
         yield from _extended(state)

@@ -235,8 +235,9 @@ def _check(
 
 
 def _words(origin: _Origin) -> tuple[str, str]:
-    """Return the message of an origin, and its help if it is more specific than that of the
-    kind.
+    """Return the message of an origin, and its help.
+
+    The help is empty unless it is more specific than that of the kind.
     """
     if origin.kind == "int_overflow":
         return f"{may_lose(origin.op)} and reaches memory", ""

@@ -132,8 +132,9 @@ def _checked_divisors(hint: Hint) -> tuple[int, ...]:
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """Build the first lanes of contiguous groups; they are determined at run time if no hint gives
-    the length.
+    """Build the first lanes of contiguous groups.
+
+    If no hint gives the length of the groups, they are determined at run time.
     """
     zero = b.constant(position.type, 0)
     if contiguous > 1:

@@ -38,8 +38,10 @@ class Holder:
 def lock_holders(
     near: Records, syncs: Records, sites: Sequence[ProbeSite], waiter: int, locking: Collection[int]
 ) -> list[Holder]:
-    """Return the holder of the lock that a program waits for, then of the lock that this one waits
-    for, and so on.
+    """Return the programs that hold the locks in a chain of waits.
+
+    The first one holds the lock for which `waiter` waits, the next one holds the lock for which the
+    first one waits, and so on.
 
     Args:
         near: `ACCESS` records of the launch.
