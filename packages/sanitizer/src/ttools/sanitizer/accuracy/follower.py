@@ -107,7 +107,10 @@ class Follower:
             self.restart(name.removeprefix("create_"), result)
 
     def restart(self, operation: str, result: Any) -> None:
-        """Note that an operation has no rule; values without a shadow restart by themselves."""
+        """Note that an operation has no rule.
+
+        Its results get no shadow, because a value without a shadow counts as exact.
+        """
         for handle in result if isinstance(result, (list, tuple, OpResults)) else [result]:
             if isinstance(handle, Handle) and handle.shadow is None and is_float(handle):
                 source = self.sources.at(operation, handle.element.text)
