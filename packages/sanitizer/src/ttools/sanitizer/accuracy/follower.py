@@ -403,7 +403,7 @@ def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         return
     shadow, actual = shadow_of(operand), operand.data.astype(np.float64)
     if result.element.size == 1:
-        # Eight bits are a quantisation, which is meant to lose digits.
+        # A conversion to eight bits is a quantisation, which loses digits on purpose.
         rounded = result.data.astype(np.float64)
         copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
         f.finish(operation, result, (operand,), copy.exact, copy)

@@ -79,8 +79,8 @@ SHARED_KINDS: Kinds = {
 }
 
 #: `accesses` logs the accesses to memory that the launch writes, by program and lane; `allocations`
-#: tracks uninitialised allocations while the run is active; `views` treats accesses as failures
-#: that stay in the storage but leave the view passed to the kernel.
+#: tracks uninitialised allocations while the run is active; `views` reports accesses that are
+#: inside the storage but outside the view that the kernel received.
 Observation = Literal["accesses", "allocations", "views"]
 
 

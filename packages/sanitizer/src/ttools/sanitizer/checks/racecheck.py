@@ -246,8 +246,9 @@ class Racecheck(Check):
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
-        # The finding is located at the store; the other access is the related location. Atomics
-        # are ordered among each other, so a plain store beside one is more at fault.
+        # The finding is located at the store; the other access is the related location. If a plain
+        # store conflicts with an atomic, the plain store is the likelier mistake, because two
+        # atomics would not conflict.
         if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)

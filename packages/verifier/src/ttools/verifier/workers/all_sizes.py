@@ -48,7 +48,7 @@ class AllSizes:
             request = channel.receive()
             try:
                 answer = self.answer(request)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - any code may raise it
                 described = module.described(error)
                 text = f"{described['kind']}: {described['text'].splitlines()[0]}"
                 answer = {"error": text}
