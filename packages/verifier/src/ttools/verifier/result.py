@@ -139,12 +139,12 @@ class Verification(Result):
 
     @property
     def passed(self) -> bool:
-        """True if every case was right; False if there are failures or no verdict."""
+        """True if every case was correct; False if there are failures or no verdict."""
         return self.verdict == "pass"
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict in the words of all commands: `passed`, `failed` or `unknown`."""
+        """The verdict in the terms that all commands of ttools use, such as `passed`."""
         return OUTCOMES[self.verdict]
 
     @property

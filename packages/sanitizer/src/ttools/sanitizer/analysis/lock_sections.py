@@ -196,7 +196,7 @@ def _number(value: Value | None) -> int | None:
 
 
 def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
-    """Return whether another access of the section has the same address and at least its lanes.
+    """Return whether the section also accesses the address of `op` in at least the same lanes.
 
     Only the direct operations of the section's block count: these run whenever the section does.
     """

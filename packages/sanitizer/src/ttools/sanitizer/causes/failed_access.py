@@ -600,7 +600,7 @@ def _names(value: Value) -> list[str]:
 
 
 def _runs(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as runs, each by its first and last."""
+    """Return the first and last number of each run of consecutive numbers; `numbers` ascend."""
     if not len(numbers):
         return ()
     cuts = np.flatnonzero(np.diff(numbers) > 1) + 1

@@ -125,7 +125,7 @@ def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -
 def _outside(
     checked: CheckedLaunch, probe: ProbeSite, op: Operation, wrong: WrongLanes, records: Records
 ) -> NDArray[np.bool_] | None:
-    """Return a mask of the records, each of one element, whose lanes the mask wrongly admits."""
+    """Return which records, each of one element, belong to lanes that the mask wrongly admits."""
     programs, row = np.unique(records["program"].astype(np.int64), return_inverse=True)
     ids = np.array([checked.spec.coordinates(int(n)) for n in programs], np.int64).reshape(-1, 3)
     lanes = wrong.in_access(op, lane_values(checked, ids))
