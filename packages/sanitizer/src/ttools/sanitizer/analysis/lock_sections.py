@@ -121,7 +121,7 @@ def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | No
             return None
         if varies(deciding(swaps.get(op, op))):
             section = section_of.get(op)
-            if section is None or op in swaps or not _is_made_anyway(op, section, shared):
+            if section is None or op in swaps or not _is_accessed_anyway(op, section, shared):
                 return None
     if not all(_is_behind_barrier(part, shared) for part in sections):
         return None
@@ -195,7 +195,7 @@ def _number(value: Value | None) -> int | None:
     return constant.bits[0] if constant is not None and constant.is_splat else None
 
 
-def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
+def _is_accessed_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
     """Return whether the section also accesses the address of `op` in at least the same lanes.
 
     Only the direct operations of the section's block count: these run whenever the section does.
