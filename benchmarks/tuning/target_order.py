@@ -79,7 +79,7 @@ def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
     return replace(work, held=(device.cache or 0) / touched)
 
 
-def judge(path: Path, points: Sequence[Path]) -> None:
+def print_table(path: Path, points: Sequence[Path]) -> None:
     """Print a row per kernel."""
     with gzip.open(path, "rt") as file:
         data = json.load(file)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--points", type=Path, nargs="*", default=())
     options = parser.parse_args()
-    judge(options.path, options.points)
+    print_table(options.path, options.points)
 
 
 if __name__ == "__main__":

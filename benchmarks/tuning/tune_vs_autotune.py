@@ -71,7 +71,7 @@ def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -
     return []
 
 
-def in_turns(
+def alternating_medians(
     problem: TuningProblem, arguments: dict[str, Any], grid: Any, keys: set[str]
 ) -> dict[str, float]:
     """Measure some configurations alternately; return the median of each in seconds."""
@@ -95,7 +95,7 @@ def compare(
             keys[way] = config_key(values)
         keys |= {f"best {place}": key for place, key in enumerate(best, start=1)}
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "tuner" / "triton")
-        medians = in_turns(problem, *problem.inputs(**shape), set(keys.values()))
+        medians = alternating_medians(problem, *problem.inputs(**shape), set(keys.values()))
     return {
         "kernel": problem.name,
         "shape": dict(shape),

@@ -12,10 +12,10 @@ from ttools.core.process.channel import WorkerSlowError
 from ttools.verifier.api import verify
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.all_sizes import AllSizesTried, Found, usual_seconds
-from ttools.verifier.judging.processes import NotLoadedError
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
+from ttools.verifier.run.all_sizes import AllSizesTried, Found, usual_seconds
+from ttools.verifier.run.processes import NotLoadedError
 from ttools.verifier.workers.all_sizes import AllSizes
 
 FILE = Path(__file__).parent / "kernels_at_all_sizes.py"

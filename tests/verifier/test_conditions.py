@@ -10,7 +10,7 @@ import pytest
 
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.conditions import failing_condition
+from ttools.verifier.run.conditions import failing_condition
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.serving import verify_here
 

@@ -1,4 +1,4 @@
-"""What is seen of a program that computes with torch, or elsewhere."""
+"""Computations of a program, with torch or elsewhere, are observed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import image_of
-from ttools.verifier.judging.provenance import work_of_torch
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.plan import read_plan
 from ttools.verifier.replay.work import Work
+from ttools.verifier.run.provenance import work_of_torch
 from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -97,8 +97,10 @@ def details(
     return [each.detail for each in work_of_torch(answer, right, {"x": image}, is_right=True)]
 
 
-def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
-    """Return what is said of a function while it runs, which may have no plan."""
+def problems_of(
+    function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor
+) -> list[str]:
+    """Return the problems of a function that is observed while it runs; it may have no plan."""
     recorder = PlanRecorder([("x", x)], is_on_host=False)
     with watched(recorder):
         function(x)
@@ -107,7 +109,7 @@ def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tenso
 
 
 def replayed(function: Callable[..., torch.Tensor], x: torch.Tensor) -> list[str]:
-    """Return what is said of a function when its plan is executed."""
+    """Return the problems of a function whose plan is executed."""
     recorder = PlanRecorder([("x", x)])
     with watched(recorder):
         result = function(x)
@@ -122,13 +124,13 @@ def replayed(function: Callable[..., torch.Tensor], x: torch.Tensor) -> list[str
 @pytest.mark.parametrize("name", COMPUTING)
 def test_computing_is_seen(name: str) -> None:
     x = torch.randn(16)
-    assert judged(COMPUTING[name], x, x + 1)
+    assert problems_of(COMPUTING[name], x, x + 1)
 
 
 @pytest.mark.parametrize("name", PREPARING)
 def test_preparing_is_not_computing(name: str) -> None:
     x = torch.randn(16)
-    assert not judged(PREPARING[name], x, x + 1)
+    assert not problems_of(PREPARING[name], x, x + 1)
 
 
 def test_integers_that_torch_computed_are_known_again() -> None:
@@ -172,7 +174,7 @@ def test_a_call_that_has_no_plan_is_counted() -> None:
         return x.to_sparse().to_dense().exp()
 
     x = torch.randn(16)
-    assert judged(function, x, x + 1)
+    assert problems_of(function, x, x + 1)
     recorder = PlanRecorder([("x", x)])
     with watched(recorder):
         x.to_sparse()
@@ -242,7 +244,7 @@ def test_elements_that_torch_moved_are_known_again(
 
 def test_a_question_that_the_reference_asks_is_computing() -> None:
     x = torch.randn(16)
-    assert judged(torch.isnan, x, x > 0)
+    assert problems_of(torch.isnan, x, x > 0)
 
 
 def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,9 +266,9 @@ def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) 
         (torch.ops.ttools_test.clone, "torch computes: `exp` on 16 elements"),
         (halve, "torch exports elements: `numpy` on 16 elements"),
     ):
-        (detail,) = judged(function, x, x + 1)
+        (detail,) = problems_of(function, x, x + 1)
         assert detail == f"{found}, in a call whose largest tensor has 16"
-    assert not judged(torch.ops.ttools_test.add_to, x, x + 1)
+    assert not problems_of(torch.ops.ttools_test.add_to, x, x + 1)
 
 
 def test_threads_are_left_as_they_were() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ttools.verifier.judging import judge
 from ttools.verifier.report.findings import report_of
 from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
 from ttools.verifier.result import CLASSES, CONSEQUENCES, Failure, Verification, ranked
+from ttools.verifier.run import verification_run
 
 
 def test_failures_are_described_completely() -> None:
@@ -175,7 +175,7 @@ def test_what_weakens_a_verdict_is_in_the_first_line() -> None:
 
 
 def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
-    source = Path(judge.__file__).read_text("utf-8")
+    source = Path(verification_run.__file__).read_text("utf-8")
     kinds = set(re.findall(r'(?:_named|_covered)[\[(]\s*"([^"]+)"', source))
     kinds |= set(re.findall(r'_try\("([^"]+)"', source))
     assert len(kinds) > 10

@@ -12,7 +12,7 @@ from ttools.core.reports.result import Result
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
 Outcome = Literal["passed", "failed", "unknown"]
-#: The words of all commands for the verdicts.
+#: For each verdict, the term for it that all commands of ttools use.
 OUTCOMES: Mapping[Verdict, Outcome] = MappingProxyType(
     {"fail": "failed", "inconclusive": "unknown", "pass": "passed"}
 )
@@ -40,7 +40,7 @@ CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
         "unwritten": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
     }
 )
-#: Limits of each verification, which the report lists.
+#: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
     "speed: nothing was timed",
     "GPU-specific behaviour: compiled code, memory model, rounding of tf32 products",
@@ -172,12 +172,12 @@ class Verification(Result):
 
     @property
     def passed(self) -> bool:
-        """True if every case was right; False if there are failures or no verdict."""
+        """True if every case was correct; False if there are failures or no verdict."""
         return self.verdict == "pass"
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict in the words of all commands: `passed`, `failed` or `unknown`."""
+        """The verdict in the terms that all commands of ttools use, such as `passed`."""
         return OUTCOMES[self.verdict]
 
     @property

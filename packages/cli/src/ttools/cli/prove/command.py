@@ -112,7 +112,7 @@ def prove_command(
     verbose: VerboseOption = False,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Prove launches correct for all sizes of a range, or find the least size with a defect.
+    """Prove launches correct for all sizes of a range, or find the smallest size with a defect.
 
     `ttools prove FILE.py:FUNCTION n=1:2147483648` proves what a function launches, `ttools prove
     --script SCRIPT [ARGS]` what a script launches. The exit status is the script's own if that is

@@ -107,9 +107,9 @@ class SanitizeEnding:
     def at_signals(self) -> Iterator[None]:
         """Write the report so far if SIGTERM or a second Ctrl-C terminates the process."""
         from ttools.core.reports import json, registry, text  # noqa: F401 - too late in a handler
-        from ttools.interpreter.runtime.stopping import last_words
+        from ttools.interpreter.runtime.stopping import before_termination
 
-        with last_words(self._write_partial_report):
+        with before_termination(self._write_partial_report):
             yield
 
     def _write_partial_report(self, number: int) -> None:

@@ -236,7 +236,7 @@ class _Trial:
             status = self._launch(run)
         for result in run.results:
             entries = chosen.get((result.problem.kernel, result.problem.key), [])
-            self._judge(result.entry(), entries, gpu)
+            self._add_findings(result.entry(), entries, gpu)
         for warning in dict.fromkeys([*run.notes, *run.warnings]):
             say("warning", warning)
         for result in run.results:
@@ -347,7 +347,7 @@ class _Trial:
                 "backends for other GPUs have these options"
             )
 
-    def _judge(self, tuning: Any, entries: Sequence[ConfigEntry], gpu: Gpu | None) -> None:
+    def _add_findings(self, tuning: Any, entries: Sequence[ConfigEntry], gpu: Gpu | None) -> None:
         """Add findings on the entries that failed."""
         from ttools.tuner.configs.checks import trial_findings
         from ttools.tuner.configs.entries import normalised

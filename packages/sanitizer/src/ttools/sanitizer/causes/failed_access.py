@@ -190,8 +190,9 @@ class _Tile:
 
     @classmethod
     def of(cls, checked: CheckedLaunch, op: Operation, witness: Witness) -> _Tile | None:
-        """Return the evaluated access; None if it cannot be evaluated, or differs from the observed
-        one.
+        """Return the evaluated access.
+
+        The result is None if the access cannot be evaluated, or differs from the observed one.
         """
         tile = cls._evaluated(checked, op, witness)
         if tile is None or int(tile.addresses[0].reshape(-1)[witness.lane]) != witness.address:
@@ -336,8 +337,7 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return the conditions that would exclude exactly the lanes outside if their bound were
-        tighter.
+        """Return the conditions that a tighter bound would make exclude exactly the lanes outside.
 
         Args:
             rows: The programs that are considered.
@@ -596,8 +596,9 @@ def _by_whole_mask(kernel: str, mask: Value, lanes: tuple[tuple[int, int], ...] 
 
 
 def _stripped(mask: Value) -> Value:
-    """Return the operand from which views produce a mask; stop at the first value that a variable
-    holds.
+    """Return the operand from which views produce a mask.
+
+    The search stops at the first value that a variable holds.
     """
     while not named(mask) and (op := mask.defining_op) is not None and len(lanes_of(mask)) == 1:
         mask = op.operands[0]
@@ -609,7 +610,7 @@ def _names(value: Value) -> list[str]:
 
 
 def _runs(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as runs, each by its first and last."""
+    """Return the first and last number of each run of consecutive numbers; `numbers` ascend."""
     if not len(numbers):
         return ()
     cuts = np.flatnonzero(np.diff(numbers) > 1) + 1

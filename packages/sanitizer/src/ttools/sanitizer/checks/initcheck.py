@@ -28,7 +28,7 @@ _BINS = (Pass("initcheck", "bins", histogram_bins.apply),)
 
 
 class Initcheck(Check):
-    """Undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
+    """Finds undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
     page = "reference/findings.md#uninitialised-memory"
@@ -106,8 +106,9 @@ class Initcheck(Check):
         return shadows.hidden(names)
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Yield findings for undefined lanes; findings about memory list the elements never
-        written.
+        """Yield findings for undefined lanes and for reads of unwritten memory.
+
+        The latter list the elements that were never written.
         """
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
@@ -132,9 +133,7 @@ class Initcheck(Check):
         return replace(finding, cause=cause, help=help_line)
 
     def findings(self) -> Iterable[Finding]:
-        """Register the outputs with unwritten elements; they are reported when the host reads
-        them.
-        """
+        """Register the outputs with unwritten elements, to report them when the host reads them."""
         if not self.checked.hung:
             watch_outputs(self, self._shadows)
         return ()

@@ -89,7 +89,7 @@ _ASSOCIATIVITY = (Pass("racecheck", "associativity", associativity.apply),)
 
 
 class Racecheck(Check):
-    """Unordered accesses to one element, by different programs or threads of a program."""
+    """Finds unordered accesses to one element by different programs or threads of a program."""
 
     name = "racecheck"
     page = "reference/findings.md#what-the-race-check-covers"
@@ -146,7 +146,7 @@ class Racecheck(Check):
             if monitor.stop is None:
                 yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
-                return  # synchronisation that is missing may have ordered the rest
+                return  # the records that are missing may contain synchronisation
         findings = []
         if len(near) or monitor.fails:
             findings = list(lane_stores(self, monitor, near, sites_of(monitor)))
@@ -176,7 +176,7 @@ class Racecheck(Check):
                 yield finding
 
     def _in_another_order(self, before: Snapshot, reported: Set[object]) -> Iterator[Finding]:
-        """Yield races that only another order of the programs shows, except `known` ones."""
+        """Yield races that only another order of the programs shows, except `reported` ones."""
         checked = self.checked
         seed = checked.options.seed
         options = replace(checked.launch.run.launch_options, order="random", seed=seed)
@@ -251,8 +251,9 @@ class Racecheck(Check):
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
-        # The finding is located at the store; the other access is the related location. Atomics
-        # are ordered among each other, so a plain store beside one is more at fault.
+        # The finding is located at the store; the other access is the related location. If a plain
+        # store conflicts with an atomic, the plain store is the likelier mistake, because two
+        # atomics would not conflict.
         if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)
@@ -411,7 +412,7 @@ OTHER_DATA = "the values are equal in this launch; with other data they may diff
 def lane_stores(
     check: Check, monitor: Monitor, accesses: Records, sites: Sequence[Site]
 ) -> Iterator[Finding]:
-    """Yield findings for stores of which several lanes write the same element.
+    """Yield findings for stores in which several lanes write the same element.
 
     If the lanes store different values, the finding is an error, otherwise a note. Native code
     reads back the stored elements and thus detects different values; the log of accesses shows

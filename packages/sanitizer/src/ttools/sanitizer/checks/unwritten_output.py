@@ -125,9 +125,13 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
             continue
         copied = storage.carried if storage.start in kept else None
         missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
-        tell = _output_finding(check, index, frozenset() if shadows is None else shadows.sources)
-        handed = OutputView(view=view, tell=tell, copied=copied, missing=missing)
-        outputs.watch(tensor.untyped_storage(), handed)
+        make_finding = _output_finding(
+            check, index, frozenset() if shadows is None else shadows.sources
+        )
+        output_view = OutputView(
+            view=view, make_finding=make_finding, copied=copied, missing=missing
+        )
+        outputs.watch(tensor.untyped_storage(), output_view)
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
@@ -201,8 +205,8 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
             # The program may have meant only a part of the storage when it took the address.
             item = int(monitor.sites[int(stored["site"][0])].size)
             view = consecutive((end - start) // item, item)
-            tell = _output_finding(check, _BEHIND, frozenset())
-            outputs.watch(storage, OutputView(view=view, tell=tell))
+            make_finding = _output_finding(check, _BEHIND, frozenset())
+            outputs.watch(storage, OutputView(view=view, make_finding=make_finding))
             outputs.consumed([start])  # only reads show which part is an output
 
 
@@ -242,8 +246,9 @@ class _OutputFinding:
         )
 
     def place(self, line: str) -> str:
-        """Return a line of host code as sentences name it, with its file unless it is the
-        kernel's.
+        """Return a line of host code as text for sentences.
+
+        The text names the file unless it is the file of the kernel.
         """
         file, _, number = line.rpartition(":")
         kernel = self.unwritten.location
@@ -276,7 +281,7 @@ class _UntouchedFinding:
 
 
 def _reader(line: str) -> Related:
-    return Related(message="the host reads it here", location=location_of_line(line))
+    return Related(message="the host reads the tensor here", location=location_of_line(line))
 
 
 def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
@@ -388,7 +393,7 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
     if sum(end - start for start, end in written) > _LARGEST_SAVED:
         return None
     if read_and_written(launch, checked.kernel.fact(undefined.reads), written):
-        return None  # it would read what it has written
+        return None  # the second run would read what the first has written
     with undoing(launch, written):
         launch.execute(
             Instruments(guards=True, footprints=True),

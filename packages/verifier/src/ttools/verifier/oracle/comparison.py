@@ -3,8 +3,8 @@
 The tolerance of an element is a relative error times a scale. The relative error is several hundred
 rounding errors for f32, and two for narrower types (`RELATIVE`). The scale is the absolute value of
 the element or its spread (see `evaluation`), whichever is larger. For example, an f32 element whose
-correct value is 2.0 may differ by at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if it
-agrees with the reference in double precision or with the reference in its own types.
+correct value is 2.0 has a tolerance of at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if
+it agrees with the reference in double precision or with the reference in its own types.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ RELATIVE = {
 #: Relative error for types of one byte, in distances between neighbouring values: a value may be
 #: rounded to either neighbour.
 _NARROW = 1.04
+#: Factor by which tolerances exceed the relative errors.
 _SLACK = 1.5
 #: Integers that a rounding error may change may differ by this, since indices can jump.
 _NEAR = 4096.0
@@ -59,7 +60,7 @@ class Mismatch:
     witness: str = field(default="", compare=False)
     help: str = field(default="", compare=False)
 
-    def among_others(
+    def reclassified(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None
     ) -> Mismatch:
         """Return a failure of another class whose description contains that of this failure.
@@ -191,8 +192,8 @@ def wrong_elements(
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
-    # The weights of gradients are of size one. Where a gradient cancels, as that of a norm over one
-    # column, the result may consist of their rounding errors only.
+    # The weights of results are of the order of one. Where the terms of a gradient cancel, such as
+    # those of a norm over one column, the gradient may consist of their rounding errors only.
     is_gradient = given["name"].startswith(GRADIENT)
     floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
@@ -292,7 +293,7 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
     """Describe the first marked element, e.g. `; first at [0, 1]: 2.5, expected 0.5`.
 
     Args:
-        marks: Which elements are wrong; at least one.
+        marks: True for the elements that are wrong, of which there is at least one.
         value: Elements of the candidate; None to leave them out.
     """
     flat = int(marks.reshape(-1).nonzero()[0])
@@ -300,7 +301,7 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
 
 
 def _compared(flat: int, right: torch.Tensor, value: torch.Tensor | None) -> str:
-    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; without its index if it is alone."""
+    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; the only one without its index."""
     index = torch.unravel_index(torch.tensor(flat, device="cpu"), right.shape)
     at = f"{list(map(int, index))}: " if right.numel() > 1 else ": "
     own = "" if value is None else f"{_shown(value.reshape(-1)[flat].item())}, "

@@ -42,7 +42,7 @@ class Executor:
         timeout: Time limit of a launch in seconds.
 
     Attributes:
-        work: The operators of the last plan that computed.
+        work: Numbers of the elements on which operators of the last plan computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
         moved: Results of the last plan that torch made of arguments by moves: name, operator, and
             whether a kernel has copied them.
@@ -186,7 +186,8 @@ class _Memory:
                 input_storage = tensor.untyped_storage()
                 if input_storage.nbytes() != storage.size:
                     raise PlanError(
-                        f"`{storage.argument[:80]}` has {input_storage.nbytes():,} bytes"
+                        f"`{storage.argument[:80]}` has {input_storage.nbytes():,} bytes, but "
+                        f"{storage.size:,} bytes in the plan"
                     )
                 self._storages[number] = input_storage
             elif isinstance(storage, ConstantStorage):

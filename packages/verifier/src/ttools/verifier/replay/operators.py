@@ -1,7 +1,7 @@
-"""The torch operators that a trusted process executes for a plan.
+"""Lists the torch operators that a trusted process executes for a plan.
 
 All are deterministic, check their indices, and read only their operands. Operators that compute are
-in the list, too: `judging/provenance.py` limits the number of elements on which they may compute,
+in the list, too: `run/provenance.py` limits the number of elements on which they may compute,
 which `work.py` counts. Operators that make views are not in the list, because plans do not need
 them.
 """
@@ -65,8 +65,10 @@ def base_name(operator: str) -> str:
 
 
 def is_computing(operator: str) -> bool:
-    """Return whether an operator, given by its qualified name, computes; False if it makes
-    views.
+    """Return whether an operator computes elements; False if it allocates, moves or draws them.
+
+    Args:
+        operator: Qualified name of the operator.
     """
     return base_name(operator) not in _NOT_COMPUTING
 

@@ -1,9 +1,10 @@
-"""The schema of plans: the actions of a candidate's call, as data that another process can repeat.
+"""Defines the schema of plans, which describe the actions of a candidate's call as data.
 
-A plan lists the storages that the call used and the steps that wrote to them: launches of kernels,
-as TTIR text with a `LaunchSpec`, and operators of torch. Views need no steps, since each operand is
-a `TensorSpec`: a view of a numbered storage. A plan comes from a process that is not trusted, so
-`read_plan` checks all of it before anything is executed.
+Another process can repeat the call from its plan. A plan lists the storages that the call used and
+the steps that wrote to them: launches of kernels, as TTIR text with a `LaunchSpec`, and operators
+of torch. Views need no steps, since each operand is a `TensorSpec`: a view of a numbered storage. A
+plan comes from a process that is not trusted, so `read_plan` checks all of it before anything is
+executed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ttools.core.errors import TtoolsError
 from ttools.core.spec import LaunchSpec, ObjectSpec, TensorSpec
 from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name, find_operator
 
-#: Longest encoded plan, in bytes.
+#: Maximum length of an encoded plan in bytes.
 LONGEST_PLAN = 1 << 28
-#: Most bytes of memory that all storages of a plan may have together.
+#: Maximum number of bytes that all storages of a plan may have together.
 MOST_MEMORY = 1 << 32
-#: Most steps, storages and kernels of a plan.
+#: Maximum numbers of steps, storages and kernels of a plan.
 MOST_STEPS, MOST_STORAGES, MOST_KERNELS = 20_000, 40_000, 256
 #: Maximum number of programs of a launch along an axis: CUDA's limit for the first axis.
 _MOST_PROGRAMS = 2**31 - 1
@@ -211,7 +212,7 @@ def is_filled_without_launches(plan: Plan) -> bool:
 
 
 def structure_of(plan: Plan) -> bytes:
-    """Return a digest of the launches and operators of a plan, without values and their order.
+    """Return a digest of the launches and operators of a plan, without values and without order.
 
     Launches agree if they have one kernel with the same grid, options and layouts of tensors. The
     order is left out, because threads of a program may run in any order.

@@ -23,8 +23,8 @@ _FEWEST, _FEWEST_DIFFERENT = 8, 4
 _MOST = 1 << 20
 #: Relative difference of values that are equal in types of different precision.
 _CLOSE = 5e-3
-#: A constant whose values are so dense that it also contains results that are changed by this
-#: factor contains any result.
+#: A constant with dense values contains nearly any result. Such a constant also contains the result
+#: multiplied by this factor, and is then not reported.
 _CHANGED = 1.05
 #: A float in the TTIR of a kernel; the text of one that is not finite is hexadecimal.
 _LITERAL = re.compile(r"arith\.constant (?:dense<)?(-?\d+\.\d+(?:[eE][-+]?\d+)?)>? : ")
@@ -95,7 +95,7 @@ def _sorted(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_linear(values: torch.Tensor) -> bool:
-    """Return whether values have equal distances, as those of any index."""
+    """Return whether sorted values have equal distances, such as consecutive indices."""
     steps = values.diff()
     return bool((steps == steps[:1]).all())
 

@@ -40,7 +40,8 @@ sort argsort topk max min amax amin aminmax argmax argmin cummax cummin maximum 
 clamp_min clamp_max unique_consecutive unique_dim _unique2
 """
 ORDERS = frozenset(_ORDERING.split())
-#: Operators that compare or test floats. Others that turn floats into integers compute.
+#: Operators that compare or test floats. Other operators that return integers for floats count as
+#: computing.
 _TESTING = """
 eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
@@ -62,7 +63,7 @@ _CLOSE_F32 = 1e-4
 
 
 class Work:
-    """The operators of one call that compute.
+    """Counts the elements on which the operators of one call compute.
 
     Args:
         constants: Numbers of the storages that contain constants.
@@ -80,7 +81,7 @@ class Work:
     def __init__(self, constants: Iterable[int] = ()) -> None:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.constants = set(constants)
-        #: Storages that contained floats, also if integers are viewed there.
+        #: Storages that contained floats, even if views of them are integers.
         self._floats: set[int] = set()
         self.of_kernels: set[int] = set()
         #: Number of reads of single elements, and of operators on them.
@@ -110,7 +111,7 @@ class Work:
         changes = [(view, result) for view in floats for result in made if _changes(view, result)]
         is_conversion = name in CONVERTING and bool(changes)
         is_of_bits = is_conversion and any(_is_integer(view) for view, _ in changes)
-        # A kernel may write integers in a float type, which its wrapper converts.
+        # A kernel may write integers in a float type, and its wrapper may convert them.
         of_kernel = all(view.storage in self.of_kernels for view in floats)
         is_of_kernel = any(view.storage in self.of_kernels for view in taken)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
@@ -178,9 +179,9 @@ class Work:
             count = _SINGLE if self._single[kind] == _SINGLE else 1
             self._note(name, count, 0, count)
 
-    def _note(self, name: str, floats: int, asked: int, every: int) -> None:
+    def _note(self, name: str, floats: int, tested: int, every: int) -> None:
         counts = self.counts.get(name, (0, 0, 0))
-        one, two, three = map(sum, zip(counts, (floats, asked, every), strict=True))
+        one, two, three = map(sum, zip(counts, (floats, tested, every), strict=True))
         self.counts[name] = one, two, three
 
 

@@ -25,7 +25,7 @@ from ttools.verifier.result import Failure, Verification
 _MOST_LINES, _MOST_LAST = 40, 16
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
-#: Descriptions of the kinds of cases, after their number.
+#: Descriptions of the kinds of cases, which follow a number in reports: `12 with special values`.
 _CASES = {
     "ordinary sizes": "at ordinary sizes",
     "sequences of calls": "after other calls",
@@ -63,7 +63,10 @@ def text_of(found: Verification, name: str, *, verbose: bool = False) -> str:
 
 
 def _first_lines(name: str, found: Verification) -> Iterator[str]:
-    """Return the verdict in the line of the candidate's name, however long, and the reason."""
+    """Yield the line with the candidate's name and the verdict, and the lines of the reason.
+
+    If not all of this fits in one line, the reason begins in the next line.
+    """
     whole = line_of(name, found, classes=False)
     if len(whole) <= WIDTH:
         yield whole

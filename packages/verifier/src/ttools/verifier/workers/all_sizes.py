@@ -1,8 +1,8 @@
 """Checks a candidate for all sizes of its domain at once, even sizes that do not fit in memory.
 
 The inputs and the candidate run with tensors that have no memory, so both are loaded into this
-process. A candidate can falsify the answers of this process. Therefore they can only add failures
-to those of other processes.
+process. A candidate can falsify the answers of this process. Therefore these answers can add
+failures to those that other processes find, but cannot remove any.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AllSizes:
             request = channel.receive()
             try:
                 answer = self.answer(request)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - any code may raise it
                 described = module.described(error)
                 text = f"{described['kind']}: {described['text'].splitlines()[0]}"
                 answer = {"error": text}

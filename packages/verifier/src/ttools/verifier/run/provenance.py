@@ -23,7 +23,8 @@ from ttools.verifier.workers.operators import LEAVING
 _SHARE = 0.25
 #: Torch may always compute on fewer elements than this. Smaller parts of results require no work.
 _FEWEST = 8
-#: Number of elements of a part of a result that the test of a failure assumes.
+#: Number of elements that the written test of a failure assumes for one part of a result that has
+#: several parts, such as `result[0]`.
 _OF_A_PART = 4
 #: Torch may compare or test fewer floats than this number of times the largest tensor. Many
 #: comparisons with constants compute a function that has few values.
@@ -63,17 +64,17 @@ def work_of_torch(
         needed |= TESTS
     work: dict[str, int] = {}
     tested = 0
-    for name, floats, asked, every in answer["operators"]:
+    for name, floats, compared, every in answer["operators"]:
         # Tests of floats, operators on integers and moves prepare a launch, unless the reference
         # uses them, too. Moves always do if the reference computes anything.
-        others = every if are_integers else asked
+        others = every if are_integers else compared
         if name in REARRANGING:
             others = every if is_moving else 0
         work[name] = max(floats, others if name in needed else 0)
-        tested += asked
+        tested += compared
     if tested >= _MOST_TESTS * largest:
         detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
-        names = [name for name, _, asked, _ in answer["operators"] if asked]
+        names = [name for name, _, compared, _ in answer["operators"] if compared]
         return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
     total = sum(work.values())
     required = min([largest, *_required(right, counts)])

@@ -1,6 +1,7 @@
 """Runs the plan of a verification against a candidate and determines the verdict.
 
-`Judge` starts and ends the processes, classifies failures, and decides when enough cases were run.
+`VerificationRun` starts and ends the processes, classifies failures, and decides when enough cases
+were run.
 """
 
 from __future__ import annotations
@@ -24,27 +25,28 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried, late_text, usual_seconds
-from ttools.verifier.judging.conditions import failing_condition
-from ttools.verifier.judging.constant_references import ConstantReferences
-from ttools.verifier.judging.gpu import Gpu
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
-from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
-from ttools.verifier.judging.replays import Replays
-from ttools.verifier.judging.shrinking import shrunk
-from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
 from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification, ranked
+from ttools.verifier.run.all_sizes import AllSizesTried, late_text, usual_seconds
+from ttools.verifier.run.conditions import failing_condition
+from ttools.verifier.run.constant_references import ConstantReferences
+from ttools.verifier.run.gpu import Gpu
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.loading import loaded_candidate, loaded_reference
+from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
+from ttools.verifier.run.replays import Replays
+from ttools.verifier.run.shrinking import shrunk
+from ttools.verifier.run.trial import Trial
 
 K = TypeVar("K")
 
-#: After the first failure, at most this many further cases run, until this many cases have failed.
+#: After the first failure, at most `_MORE_CASES` further cases run. The run ends earlier if
+#: `_ENOUGH_FAILED` cases have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
-#: Most attempts to reduce the inputs after a launch or a call that exceeded its time limit.
+#: Maximum number of attempts to reduce the inputs if a launch or a call exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
 #: Most cases that are run to find the condition under which a candidate fails.
 _TRIES_OF_CONDITIONS = 40
@@ -54,11 +56,11 @@ _WITH_CONDITION = {"memory", "race", "unwritten", "layout", "exception", "wrong_
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
 #: A call that failed after other calls is repeated alone this many times, because it may fail only
-#: sometimes.
+#: sometimes. The first number applies if a failure of the class `stale_state` is already known.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
-#: Random cases at the end of the plan.
+#: Number of random cases at the end of the plan.
 _MIXTURES = 12
-#: Most configurations of an autotuner that are tried.
+#: Maximum number of configurations of an autotuner that are tried.
 _MOST_CONFIGS = 128
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
@@ -78,8 +80,8 @@ class _Failed:
     condition: str = ""
 
 
-class Judge:
-    """One verification.
+class VerificationRun:
+    """A run of the plan against a candidate, which determines the verdict.
 
     The process must be able to fork, so torch must not have started threads in it.
 
@@ -87,7 +89,8 @@ class Judge:
         subject: Functions of the verification.
         options: Limits of time and of the number of cases, seeds, and the device.
         write_tests: Folder for test files of failures; None to write none.
-        tell: Called before each case with the numbers of cases that were run and that failed.
+        report_progress: Called before each case with the numbers of cases that were run and that
+            failed.
     """
 
     def __init__(
@@ -95,9 +98,9 @@ class Judge:
         subject: Subject,
         options: VerifyOptions,
         write_tests: Path | None = None,
-        tell: Callable[[int, int], None] = lambda tried, failing: None,
+        report_progress: Callable[[int, int], None] = lambda tried, failing: None,
     ) -> None:
-        self._tell = tell
+        self._report_progress = report_progress
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._processes = Processes(subject, options)
@@ -195,13 +198,13 @@ class Judge:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
-        graded: tuple[list[str], dict[str, int]] = [], {}
+        differentiable: tuple[list[str], dict[str, int]] = [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
-                if len(trial.graded) > len(graded[0]):
-                    graded = trial.graded, case.choices
+                if len(trial.differentiable) > len(differentiable[0]):
+                    differentiable = trial.differentiable, case.choices
         constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -213,7 +216,7 @@ class Judge:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        alone = _named("gradients of one argument", plan.gradients(*graded))
+        alone = _named("gradients of one argument", plan.gradients(*differentiable))
         yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
         if len(self._configs) > _MOST_CONFIGS:
             self._note(
@@ -251,7 +254,7 @@ class Judge:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Run a case, and analyse it further if it fails."""
         self._tried += 1
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
@@ -337,10 +340,10 @@ class Judge:
             again = self._anew(alone)
             if again.problems:
                 detail = "of two equal calls in new processes, one is correct and one is not"
-                return [again.problems[0].among_others("nondeterministic", detail)]
+                return [again.problems[0].reclassified("nondeterministic", detail)]
         if trial.drew:
             detail = "equal calls, which draw random numbers, are not always correct"
-            return [trial.problems[0].among_others("nondeterministic", detail)]
+            return [trial.problems[0].reclassified("nondeterministic", detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
@@ -349,7 +352,7 @@ class Judge:
         evidence = {}
         if case.late_grad:
             how, evidence = "when another call comes before its backward pass", {"late": True}
-        first = trial.problems[0].among_others(
+        first = trial.problems[0].reclassified(
             "stale_state", f"correct by itself, but wrong {how}", evidence
         )
         own = [
@@ -360,8 +363,9 @@ class Judge:
         return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return a failure if the same call has other results in another process; checked only
-        once.
+        """Return a failure if the same call has other results in a new process.
+
+        Only the first case with wrong values is repeated.
         """
         if self._repeated or not trial.results or "wrong_values" not in trial.classes:
             return []
@@ -372,7 +376,7 @@ class Judge:
         return [Mismatch("nondeterministic", f"equal calls in new processes: {differs}")]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         try:
             worker = self._processes.fresh()
         except (NotLoadedError, WorkerEndedError) as error:
@@ -387,10 +391,10 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches, in another process than its first call.
+        """Run the first cases of the plan again without their launches, in new processes.
 
-        If the results are correct, kernels did not compute them. Where plans are executed on other
-        inputs, this is decided there, with several inputs.
+        If the results are correct, the kernels did not compute them. If all plans so far could be
+        executed on other inputs, `Replays` has already made this check with several inputs.
         """
         is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():
@@ -424,7 +428,7 @@ class Judge:
             if wrong and not self._anew(replace(case, order=None)).problems:
                 detail = f"with programs in {case.order and case.order[0]} order"
                 evidence = {"order": case.order}
-                self._add(wrong[0].among_others("nondeterministic", detail, evidence), case)
+                self._add(wrong[0].reclassified("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
         """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
@@ -489,10 +493,10 @@ class Judge:
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerEndedError):
-                has_it = partial(self._problem_of, name, bool(failed.problem.where))
+                failure_of = partial(self._problem_of, name, bool(failed.problem.where))
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
-                plainer = shrunk(failed.case, self._domain, has_it, tries)
+                plainer = shrunk(failed.case, self._domain, failure_of, tries)
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 

@@ -26,10 +26,10 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.processes import NotLoadedError, Processes
-from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.processes import NotLoadedError, Processes
+from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
@@ -50,7 +50,7 @@ _MOST_ENDS = 3
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
-#: Calls that take less than this are repeated by code that is not optimised.
+#: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
@@ -82,7 +82,7 @@ class Replays:
         self._processes, self._trials, self._anew, self._hidden = processes, trials, anew, hidden
         self._worker: Worker | None = None
         self._ends = 0
-        #: Why no process executes plans any more.
+        #: Reason why no process executes plans any more.
         self._ended = "the process that executes plans was terminated too often"
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
@@ -102,7 +102,7 @@ class Replays:
             return self._not_replayed(
                 trial.no_plan or "the candidate's process did not send a plan"
             )
-        answer = self._ask(_taking(trial))
+        answer = self._ask(_plan_request(trial))
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         if "forged" in answer:
@@ -152,7 +152,7 @@ class Replays:
         self, case: Case, trial: Trial, results: list[bytes], why: str
     ) -> list[tuple[Mismatch, Case]]:
         """Execute a plan with zeros instead of constants that may contain its result."""
-        answer = self._ask({**_taking(trial), "blank": results})
+        answer = self._ask({**_plan_request(trial), "blank": results})
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         again = self._execute(case, trial.sent, trial.right)
@@ -246,7 +246,7 @@ class Replays:
         self, case: Case, sent: dict[str, Any], again: Trial
     ) -> list[tuple[Mismatch, Case]]:
         """Return the failures of a plan whose results are wrong on other inputs."""
-        # Are the results of the candidate itself correct on these inputs?
+        # If the candidate itself also fails on these inputs, its own failures are reported.
         own = self._anew(case, sent=sent)
         if own.problems:
             return [(problem, case) for problem in own.problems]
@@ -274,7 +274,7 @@ class Replays:
             how: How the plan is executed, see `Trials.repeat`.
         """
         if min(case.sizes.values(), default=2) < 2:
-            return False  # many functions of one element return it
+            return False  # for one element, many functions return it unchanged
         kept_values = {key: value for key, value in sent.items() if key in kept}
         trial = self._execute(case, sent, right, phase, **how)
         is_shown, compared = shows(trial), 0
@@ -398,7 +398,7 @@ class Replays:
         self._ends += 1
 
 
-def _taking(trial: Trial) -> dict[str, Any]:
+def _plan_request(trial: Trial) -> dict[str, Any]:
     return {"do": "plan", "data": trial.plan, "quick": trial.seconds < _QUICK_S}
 
 
@@ -421,7 +421,7 @@ def _key_of(trial: Trial) -> bytes:
 
 
 def _phase_of(case: Case, reads: list[str]) -> float:
-    """Return the number of the weights of results for other inputs, see `results.weights_of`."""
+    """Return the phase of the weights of results for other inputs, see `results.weights_of`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
 
@@ -462,7 +462,7 @@ def _is_right(trial: Trial) -> bool | None:
 
 
 def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
-    """Return the parts of a result that no other result equals by coincidence."""
+    """Return the parts of a result that are too varied to equal other results by coincidence."""
     return {
         part["name"]: part["image"].data
         for part in right["given"]

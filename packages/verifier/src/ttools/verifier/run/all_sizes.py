@@ -17,11 +17,11 @@ from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.finding_classes import of_findings
-from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.finding_classes import of_findings
+from ttools.verifier.run.processes import NotLoadedError, Processes
 
-#: Least number of elements for which offsets of 32 bits overflow.
+#: Smallest number of elements for which offsets of 32 bits overflow.
 _MANY = 1 << 31
 #: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for others.
 _USUAL_SECONDS = 5.0, 25.0
@@ -41,7 +41,7 @@ class Found:
     Attributes:
         problem: Class and description of the failure.
         case: Case with the sizes of the failure.
-        fits: If True, its tensors are small enough to run the case.
+        fits: If True, the tensors of the case are small enough to run it.
     """
 
     problem: Mismatch
