@@ -10,8 +10,8 @@ import pytest
 
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.run.conditions import failing_condition
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.run.conditions import failing_condition
 from ttools.verifier.serving import verify_here
 
 BLOCKS = {"group": ["16", "32", "64"], "block_k": ["16", "32", "64"], "dtype": ["float16"]}

@@ -10,8 +10,8 @@ import torch
 
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import image_of
-from ttools.verifier.run.constant_references import ConstantReferences
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.run.constant_references import ConstantReferences
 from ttools.verifier.serving import verify_here
 
 CASE = Case(sizes={"N": 8})
