@@ -160,8 +160,8 @@ def cause_text(group: Sequence[Finding]) -> str:
     parts = [texts[cause.kind]]
     if accesses:
         one = len(accesses) == 1
-        count = counted(len(accesses), "access", "accesses")
-        parts.append(f"{count} {'leaves its tensor' if one else 'leave their tensors'}")
+        number = counted(len(accesses), "access", "accesses")
+        parts.append(f"{number} {'leaves its tensor' if one else 'leave their tensors'}")
     races = len(group) - len(accesses) - undefined
     for count, noun, plural in (
         (races, "race", "races"),

@@ -55,7 +55,8 @@ class ConstantValues:
         different = int((values.diff() != 0).sum()) + 1
         if different < _FEWEST_DIFFERENT or _is_linear(values):
             return False
-        if _contains(_sorted(self._numbers), values.unique()):  # the code contains a number once
+        # The code contains a number once.
+        if _contains(_sorted(self._numbers), torch.unique_consecutive(values)):
             return True
         return any(_contains(_sorted(table), values) for table in self._tables)
 
