@@ -19,7 +19,7 @@ def read_threads(text: str) -> list[int]:
     everything = len(os.sched_getaffinity(0))
     words = _words(text)
     if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
-        raise typer.BadParameter(f"{text}: numbers of threads, or `all`, separated by commas")
+        raise typer.BadParameter(f"{text}: give numbers of threads, or `all`, separated by commas")
     return sorted({everything if word == "all" else int(word) for word in words})
 
 
@@ -36,5 +36,5 @@ def read_workloads(only: str) -> list[Any]:
     workloads = chosen(only)
     if not workloads:
         names = ", ".join(w.name for w in chosen(None))
-        raise typer.BadParameter(f"no workload has a name that contains {only}; there are {names}")
+        raise typer.BadParameter(f"no workload has a name that contains {only}; names are {names}")
     return workloads

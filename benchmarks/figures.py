@@ -13,7 +13,8 @@ UPSTREAM_MEAN, UPSTREAM_EACH = 500.0, 200.0
 TORCH_MEAN, TORCH_EACH = 1.5, 3.0
 COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
 LAUNCH_US = 100.0
-#: Slowdown by checks: targets for the mean of all rows, and for each row by its kind of access.
+#: Targets for the slowdown that checks cause: for the mean of all rows, and for each row by its
+#: kind of access.
 CHECKED_MEAN = {"memcheck": 1.2, "checks": 2.0}
 CHECKED_EACH = {
     "memcheck": {"plain": 1.5, "gathers": 2.0, "scatters": 2.0},
@@ -58,8 +59,8 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
         wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
         if wrong:
             figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
-        # Rows with scattered accesses exist only to measure the checks: without checks, their speed
-        # depends on memory alone.
+        # Rows with scattered accesses exist only to measure the checks, because their speed without
+        # checks depends on memory alone.
         mine, everything = [row for row in mine if row.access != "scatters"], mine
         faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
         if faster:
@@ -72,7 +73,7 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _checked(rows: Sequence[Row], on: str) -> list[Figure]:
-    """Return figures of the slowdown by the checks."""
+    """Return figures for the slowdown that the checks cause."""
     figures = []
     for side, limit in CHECKED_MEAN.items():
         chosen = [row for row in rows if row.access in CHECKED_EACH[side]]

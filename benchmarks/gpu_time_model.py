@@ -102,12 +102,12 @@ def fit(launches: Launches, begin: Constants = BEGIN) -> Constants:
 
 
 def left_out(kernel: str, launches: Launches, begin: Constants) -> NDArray[np.float64]:
-    """Return the times of a kernel's launches by the model that is fitted to all other kernels."""
+    """Return the times that a model fitted to all other kernels gives the kernel's launches."""
     own = np.array([point.kernel == kernel for point in launches.points])
     return np.asarray(seconds_of(launches.where(own).work, fit(launches.where(~own), begin)))
 
 
-def judge(launches: Launches, jobs: int) -> None:
+def evaluate(launches: Launches, jobs: int) -> None:
     everything = fit(launches)
     print({name: float(f"{value:.3g}") for name, value in asdict(everything).items()})
     report(launches, np.asarray(seconds_of(launches.work, everything)), "fitted to")
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     launches = Launches.of([point for path in arguments.paths for point in read_points(path)])
-    judge(launches, arguments.jobs)
+    evaluate(launches, arguments.jobs)
     codes = {point.sass for point in launches.points}
     every = (instruction for sass in codes for instruction in read_machine_code(sass).instructions)
     names = sorted({instruction.name for instruction in every if not instruction.rare})

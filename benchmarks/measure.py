@@ -1,11 +1,11 @@
 """The process of one side, which checks results and measures calls as its parent requests.
 
-Requests arrive on standard input and answers leave on standard output, as one line of JSON each.
-`sides` describes the sides.
+Requests are read from standard input and answers are written to standard output, each as one line
+of JSON. `sides` describes the sides.
 
-The slowdown by checks is a ratio of two samples from the same process, one with checks and one
-without. Two processes may differ by more than the checks cost: in one process malloc returns the
-same memory for all calls, and in another it alternates between several blocks.
+The slowdown caused by checks is the ratio of two samples from the same process, one with checks and
+one without. Two processes may differ by more than the checks cost: in one process, malloc returns
+the same memory for all calls; in another, it alternates between several blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAMPLE_SECONDS = 0.03
 _MOST_CALLS = 300
 #: A workload whose first call takes longer than this is not called again before the measurement.
 _PATIENCE_SECONDS = 1.0
-#: Maximum number of results that are kept so that all calls write to the same memory.
+#: Maximum number of results that are kept alive, see `Bench._settle`.
 _MOST_KEPT = 12
 
 

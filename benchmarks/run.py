@@ -70,7 +70,7 @@ def main(
     ] = 2,
     threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
     json_file: Annotated[
-        Path, typer.Option("--json", help="File for the results; a Markdown file is put beside it.")
+        Path, typer.Option("--json", help="File of the results; a Markdown file is written, too.")
     ] = RESULTS / "latest.json",
     quick: Annotated[bool, typer.Option(help="Two samples, one compilation.")] = False,
 ) -> None:

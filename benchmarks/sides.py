@@ -147,12 +147,12 @@ class SideProcess:
             raise TooSlowError(f"a call takes longer than {patience:.0f} s")
         line = stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of side {self.side} ended with {process.wait()}")
+            raise RuntimeError(f"the process of side {self.side} exited with {process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -176,7 +176,7 @@ class Times:
         samples: Seconds per call, one for each round.
         unchecked: For sides with checks, seconds per call without checks in the same rounds.
         waited: Share of each round's time in which the process had no CPU.
-        first_s: Seconds of the first call, which compiles.
+        first_s: Duration of the first call, which compiles, in seconds.
         error: Largest error relative to the largest value.
         right: True if the error is within the workload's tolerance.
         factor: Number by which the times are multiplied, because only part of the programs ran.

@@ -85,7 +85,7 @@ def use(python: Path, folder: Path, uses: Uses = USES) -> list[str]:
         [python, "-c", where], cwd=folder, env=kept, capture_output=True, text=True, check=False
     )
     if imported.returncode != 0 or str(ROOT / "packages") in imported.stdout:
-        wrong.append(f"the members are not those installed: {imported.stdout}{imported.stderr}")
+        wrong.append(f"other packages were imported: {imported.stdout}{imported.stderr}")
     return wrong
 
 

@@ -53,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("paths", nargs="*", type=Path, help="files and folders; all tests if none")
-    parser.add_argument("--seconds", type=float, default=300, help="start no test after that long")
+    parser.add_argument("paths", nargs="*", type=Path, help="files and folders; default: all tests")
+    parser.add_argument("--seconds", type=float, default=300, help="start no test after this time")
     parser.add_argument("--seed", type=int, help="run one round, with this seed")
     parser.add_argument("--processes", type=int, default=0, help="number of test processes")
     parser.add_argument("--tests", default="", help="only tests whose names match, as pytest's -k")

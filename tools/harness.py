@@ -1,8 +1,8 @@
 """Worker processes with a time limit for each case, and tables, for the programs in `tools/`.
 
-A worker answers requests over a socket, as one line of JSON in each direction. Therefore the parent
-knows which case ended a worker. `Worker` is the parent's side, and `requests` the worker's side.
-`run_cases` distributes cases to several workers and replaces those that end.
+A worker answers requests over a socket. Each request and each answer is one line of JSON, so the
+parent knows which case terminated a worker. `Worker` is the parent's side, and `requests` the
+worker's side. `run_cases` distributes cases to several workers and replaces those that die.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Worker:
         return ": ".join([ending(self._process.returncode), *self.output().splitlines()[-1:]])
 
     def end(self) -> None:
-        """End the process and all processes that it has started."""
+        """Terminate the process and all processes that it has started."""
         end_process(self._process)
 
 
@@ -168,7 +168,7 @@ def run_cases(
     Args:
         cases: Cases to run.
         jobs: Number of workers at a time.
-        start: Starts a worker, also to replace one that has ended.
+        start: Starts a worker, initially or to replace one that has ended.
         run: Runs a case on a worker, which may end during it. It is called from several threads.
         first: A worker that was started already.
         most: Number of requests after which a worker is replaced.

@@ -1,4 +1,4 @@
-"""Compiles the runtime's C files to LLVM text, which is checked in beside them.
+"""Compiles the runtime's C files to LLVM text, which is checked in next to them.
 
     python -m tools.native_code            # writes the .ll files; needs clang-19
     python -m tools.native_code --check    # exits with status 1 if one is out of date
@@ -198,9 +198,9 @@ def stripped(text: str) -> str:
 
 
 def main() -> None:
-    """Write the files, or compare them."""
+    """Write the LLVM text of all C files, or report the files that are out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="compare the files and write nothing")
+    parser.add_argument("--check", action="store_true", help="report files that are out of date")
     check = parser.parse_args().check
     changed = []
     for path in sources():

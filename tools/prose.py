@@ -65,7 +65,7 @@ _UNWRAPPED = re.compile(r"\s*\||#|<|    |!\[|\[[^\]]+\]:")
 
 
 def phrases(text: str, line: int) -> Iterator[Problem]:
-    """Yield the phrases of a text that have a standard term.
+    """Yield the phrases in a text for which there is a standard term.
 
     Args:
         text: Text of one or more lines.
@@ -78,7 +78,7 @@ def phrases(text: str, line: int) -> Iterator[Problem]:
 
 
 def docstring_problems(docstring: str, is_function: bool) -> Iterator[Problem]:
-    """Yield problems of a docstring, by the number of the line in it, from 0.
+    """Yield problems of a docstring, with line numbers relative to it, counted from 0.
 
     Args:
         docstring: The docstring without its indentation.

@@ -96,7 +96,7 @@ def score(rows: Iterable[Row]) -> Score:
     )
 
 
-def judge(
+def classify(
     name: str, label: str | None, findings: Sequence[Finding], pair: frozenset[int] = frozenset()
 ) -> Row:
     """Return the result of a launch, given its findings.
@@ -109,9 +109,9 @@ def judge(
     """
     races = [finding for finding in findings if finding.kind in RACES]
     others = [finding for finding in findings if finding not in races]
-    unjudged = [finding for finding in others if finding.kind == "unsupported"]
+    unsupported = [finding for finding in others if finding.kind == "unsupported"]
     named = {place.line for finding in races for place in _places(finding)}
-    verdict = RACE if races else ABSTAINS if unjudged else FREE
+    verdict = RACE if races else ABSTAINS if unsupported else FREE
     return Row(
         name=name,
         label=label,
@@ -119,7 +119,7 @@ def judge(
         missing=tuple(sorted(pair - named)) if races and label == RACE else (),
         races=tuple(map(_kind_and_line, races)),
         others=tuple(map(_kind_and_line, others)),
-        said=unjudged[0].message if unjudged else "",
+        said=unsupported[0].message if unsupported else "",
     )
 
 
@@ -160,7 +160,7 @@ def run(spec: Any, seed: int = 0) -> Row:
     except Exception as error:  # noqa: BLE001 (any error means that there is no verdict)
         said = first_line(f"{type(error).__name__}: {error}")
         return Row(name=spec.name, label=spec.expected, verdict=ABSTAINS, said=said)
-    return judge(spec.name, spec.expected, report.findings, pair)
+    return classify(spec.name, spec.expected, report.findings, pair)
 
 
 def load(checkout: Path, corpus: str) -> Sequence[Any]:
@@ -210,7 +210,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--checkout", type=Path, required=True, metavar="DIR")
     parser.add_argument("--corpus", default="tritonracebench", metavar="NAME")
-    parser.add_argument("--only", default="", metavar="TEXT", help="launches with this in the name")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only names that contain TEXT")
     parser.add_argument("--seed", type=int, default=0, help="seed of the arguments (default 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every launch, as JSON")
     options = parser.parse_args(words)

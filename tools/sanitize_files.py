@@ -75,7 +75,7 @@ class Ran:
         plain_seconds: Duration of `ttools interpret`; None if it was not run.
         launches: Number of launches.
         findings: Findings in the format of the schema `ttools.report/1`.
-        said: Last lines of standard error if the script did not end well.
+        said: Last lines of standard error if the script did not exit normally.
     """
 
     file: str
@@ -228,8 +228,8 @@ def table(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
     for ran in results:
         named = [v for v in verdicts if any(v.covers(ran.file, f) for f in ran.findings)]
         new = len(list(unreviewed(ran, verdicts)))
-        judged = Counter(v.verdict for v in named)
-        verdict = ", ".join([*judged, *([f"{new} to review"] if new else [])])
+        counts = Counter(v.verdict for v in named)
+        verdict = ", ".join([*counts, *([f"{new} to review"] if new else [])])
         times = f"{ran.seconds:.1f}" + (f" ({ran.plain_seconds:.1f})" if ran.plain_seconds else "")
         rows.append((ran.file, ran.ended, str(ran.launches), times, ran.kinds, verdict))
     return markdown(("file", "ended", "launches", "seconds", "findings", "verdict"), rows)

@@ -56,7 +56,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--onto", type=Path, help="file of the same device whose rows are kept")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--seconds", type=float, default=1e9, help="start no shape after this time")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="start no new shape after this many seconds"
+    )
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for a configuration")
     options = parser.parse_args()
     names = set(filter(None, options.only.split(",")))

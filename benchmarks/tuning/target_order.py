@@ -1,4 +1,4 @@
-"""Compares the order of configurations by `ttools tune --gpu` with times recorded on a GPU.
+"""Compares the ranking of configurations by `ttools tune --gpu` with times recorded on a GPU.
 
     python benchmarks/tuning/target_order.py benchmarks/spaces/h100_work.json.gz
         [--points benchmarks/points/h100.json.gz benchmarks/points/h200.json.gz]
@@ -79,7 +79,7 @@ def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
     return replace(work, held=(device.cache or 0) / touched)
 
 
-def judge(path: Path, points: Sequence[Path]) -> None:
+def print_table(path: Path, points: Sequence[Path]) -> None:
     """Print a row per kernel."""
     with gzip.open(path, "rt") as file:
         data = json.load(file)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--points", type=Path, nargs="*", default=())
     options = parser.parse_args()
-    judge(options.path, options.points)
+    print_table(options.path, options.points)
 
 
 if __name__ == "__main__":

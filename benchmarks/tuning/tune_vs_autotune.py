@@ -71,7 +71,7 @@ def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -
     return []
 
 
-def in_turns(
+def alternating_medians(
     problem: TuningProblem, arguments: dict[str, Any], grid: Any, keys: set[str]
 ) -> dict[str, float]:
     """Measure some configurations alternately; return the median of each in seconds."""
@@ -95,7 +95,7 @@ def compare(
             keys[way] = config_key(values)
         keys |= {f"best {place}": key for place, key in enumerate(best, start=1)}
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "tuner" / "triton")
-        medians = in_turns(problem, *problem.inputs(**shape), set(keys.values()))
+        medians = alternating_medians(problem, *problem.inputs(**shape), set(keys.values()))
     return {
         "kernel": problem.name,
         "shape": dict(shape),
@@ -138,9 +138,13 @@ def main() -> None:
     parser.add_argument("--samples", type=Path, nargs="*", default=[])
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--autotune", default="", help="problems that also run triton.autotune")
+    parser.add_argument(
+        "--autotune", default="", help="problems for which triton.autotune is run, too"
+    )
     parser.add_argument("--shapes", type=int, default=3, help="number of shapes of each problem")
-    parser.add_argument("--seconds", type=float, default=1e9, help="start no shape after this time")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="start no new shape after this many seconds"
+    )
     options = parser.parse_args()
     began = time.monotonic()
     names = list(filter(None, options.only.split(","))) or [problem.name for problem in PROBLEMS]

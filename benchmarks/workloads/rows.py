@@ -206,7 +206,7 @@ def _queries() -> Tensors:
 
 def _torch_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Call:
     attention: Any = torch.nn.functional.scaled_dot_product_attention
-    # Torch uses a slow implementation for tensors of three dimensions.
+    # Torch uses a slow implementation for three-dimensional tensors.
     q, k, v = (t.unsqueeze(0) for t in (q, k, v))
     return lambda: (attention(q, k, v, is_causal=True).squeeze(0),)
 

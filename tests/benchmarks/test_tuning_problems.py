@@ -1,4 +1,4 @@
-"""What tuners are compared on, and how a replay is judged."""
+"""The problems on which tuners are compared, and the evaluation of a replay."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_variables_are_explained(ttools: Run) -> None:
 
 def test_misspelt_variable(ttools: Run) -> None:
     checks_found = checks(ttools("doctor", "--json", TTOOLS_CACHEDIR="x"))
-    assert "no variable TTOOLS_CACHEDIR" in checks_found["environment"]["help"]
+    assert "does not use TTOOLS_CACHEDIR" in checks_found["environment"]["help"]
 
 
 def test_disabled_backend_names_the_reason(ttools: Run) -> None:

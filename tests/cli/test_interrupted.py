@@ -122,7 +122,7 @@ def test_nothing_is_proved_by_an_interrupted_run(tmp_path: Path, words: list[str
             ["profile", "--target=sm_90"],
         ),
         (("ttools.prove.analysis", "Analysis", "analyse"), ["sanitize", "--all-sizes"]),
-        (("ttools.verifier.judging.judge", "Judge", "run"), ["verify"]),
+        (("ttools.verifier.run.verification_run", "VerificationRun", "run"), ["verify"]),
     ],
 )
 def test_analyses_after_the_program_are_interrupted(

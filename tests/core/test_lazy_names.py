@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from types import ModuleType
+
 import pytest
 
 import ttools.prove
@@ -17,10 +20,17 @@ def test_names_come_from_their_modules() -> None:
         find("absent")
 
 
-@pytest.mark.parametrize("name", ["check_sizes", "SizesResult"])
-def test_a_name_that_has_moved_warns_and_works(name: str) -> None:
-    text = rf"ttools\.sanitizer\.{name} has moved: .* ttools\.prove\.{name}"
-    with pytest.warns(DeprecationWarning, match=text) as warned:
-        old = getattr(ttools.sanitizer, name)
-    assert old is getattr(ttools.prove, name)
-    assert warned[0].filename == __file__
+@pytest.mark.parametrize(
+    ("package", "name", "new"),
+    [
+        (ttools.sanitizer, "SizesResult", "SizesResult"),
+        (ttools.sanitizer, "check_sizes", "prove"),
+        (ttools.prove, "check_sizes", "prove"),
+    ],
+)
+def test_a_former_name_warns_and_works(package: ModuleType, name: str, new: str) -> None:
+    text = f"{package.__name__}.{name} is now ttools.prove.{new}"
+    with pytest.warns(DeprecationWarning, match=re.escape(text)) as warned:
+        old = getattr(package, name)
+    assert old is getattr(ttools.prove, new)
+    assert [warning.filename for warning in warned] == [__file__]

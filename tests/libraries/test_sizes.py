@@ -113,6 +113,7 @@ def test_counterexamples_satisfy_the_assumptions() -> None:
 
 
 def test_reasons_have_a_standard_form() -> None:
-    late = "there was no time left: element 4*lane of `x` is not shown to be one of n"
+    why = "element 4*lane of `x` is not shown to be one of n"
+    late = f"the time limit of 25 s was reached (--timeout): {why}"
     assert sizes.reason_form(late) == "no time left: an element is not shown to be in its tensor"
     assert sizes.reason_form("not modelled: `tt.x` at 17") == "not modelled: `tt.x` at N"

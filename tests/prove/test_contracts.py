@@ -16,7 +16,7 @@ from tests.prove import indexing_kernels, kernels
 
 from ttools.core.errors import UsageError
 from ttools.ir.expr import SIZE, Symbol
-from ttools.prove import check_sizes
+from ttools.prove import prove
 from ttools.prove.contracts import contracts, read_assumed
 from ttools.sanitizer import sanitize
 
@@ -188,22 +188,22 @@ def rows(n: Any, m: Any) -> None:
 def test_verdicts_under_assumptions(
     run: Callable[..., Any], assume: dict[str, Any], verdict: str
 ) -> None:
-    result = check_sizes(run, n=range(1, 1 << 20), assume=assume)
+    result = prove(run, n=range(1, 1 << 20), assume=assume)
     assert (result.verdict, bool(result.findings)) == (verdict, verdict == "fails")
     assert all(f"the numbers in `{name}`" in str(result) for name in assume)
 
 
 def test_bytes_below_128_are_not_negative() -> None:
-    result = check_sizes(bytes_as_index, n=range(1, 129), assume={"index_ptr": (0, "n - 1")})
+    result = prove(bytes_as_index, n=range(1, 129), assume={"index_ptr": (0, "n - 1")})
     assert result.verdict == "proved"
 
 
 def test_an_assumption_on_two_sizes_and_its_overflow() -> None:
     assume = {"first_ptr": (0, "m - 1")}
-    right = check_sizes(rows, n=range(1, 1 << 15), m=range(1, 1 << 15), assume=assume)
+    right = prove(rows, n=range(1, 1 << 15), m=range(1, 1 << 15), assume=assume)
     assert right.verdict == "proved"
     # The row is an int32 number, and so is its product with n.
-    large = check_sizes(rows, n=range(1, 1 << 17), m=range(1, 1 << 17), assume=assume)
+    large = prove(rows, n=range(1, 1 << 17), m=range(1, 1 << 17), assume=assume)
     assert {f.kind for f in large.findings} == {"int_overflow"}
     for finding in large.findings:
         assert finding.sizes is not None
@@ -237,7 +237,7 @@ def pick(n: Any, scale: int = 4096) -> None:
     ],
 )
 def test_ends_of_assumed_ranges_are_tried(promise: Any, expected: list[tuple[str, int]]) -> None:
-    result = check_sizes(pick, n=range(1, 1 << 20), assume={"index_ptr": promise})
+    result = prove(pick, n=range(1, 1 << 20), assume={"index_ptr": promise})
     reported = {(f.kind, f.sizes["n"]) for f in result.findings if f.sizes is not None}
     assert reported == set(expected)
     for finding in result.findings:
@@ -246,7 +246,7 @@ def test_ends_of_assumed_ranges_are_tried(promise: Any, expected: list[tuple[str
 
 def test_witnesses_do_not_set_all_elements_to_one_end() -> None:
     """Do not guess a table of equal elements, with which lanes would store to one element."""
-    result = check_sizes(scatter, n=range(1, 1 << 12), assume={"index_ptr": (0, "n - 1")})
+    result = prove(scatter, n=range(1, 1 << 12), assume={"index_ptr": (0, "n - 1")})
     assert (result.verdict, result.findings) == ("not proved", ())
 
 
@@ -265,7 +265,7 @@ def test_claims_about_distinct_numbers_hold(seed: int) -> None:
         out = torch.empty(20 * n + 40)
         mixed_kernel[grid](out, table, n, a, b, c, d, e, m, again, BLOCK=8)
 
-    result = check_sizes(run, n=range(1, last), assume={"index_ptr": (0, "n - 1", "distinct")})
+    result = prove(run, n=range(1, last), assume={"index_ptr": (0, "n - 1", "distinct")})
     collides = False
     for n in range(1, last):
         offs = np.arange(n)
@@ -308,9 +308,7 @@ def test_ranges_between_the_numbers_of_a_table(
     a: int, b: int, c: int, words: tuple[str, ...]
 ) -> None:
     """Compare the verdict with all tables of four numbers."""
-    result = check_sizes(
-        _ranges(a, b, c), n=range(1, _LAST + 1), assume={"cu_ptr": (0, "n", *words)}
-    )
+    result = prove(_ranges(a, b, c), n=range(1, _LAST + 1), assume={"cu_ptr": (0, "n", *words)})
     wrong = False
     for n in range(1, _LAST + 1):
         for cu in itertools.product(range(n + 1), repeat=4):
@@ -336,7 +334,7 @@ def test_sequences_of_any_length() -> None:
         (indexing_kernels.varlen, {"cu_ptr": (0, "n")}),
         (indexing_kernels.ragged, {"offsets_ptr": (0, "n")}),
     ):
-        result = check_sizes(run, n=range(1, 1 << 12), assume=assume, seconds=4)
+        result = prove(run, n=range(1, 1 << 12), assume=assume, seconds=4)
         assert (result.verdict, result.findings) == ("not proved", ())
 
 
@@ -345,7 +343,7 @@ def test_only_a_table_of_one_axis_can_be_sorted() -> None:
         _gather(torch.randint(0, 9, (n, 1)), n)
 
     with pytest.raises(UsageError, match="the tensor passed has 2 axes"):
-        check_sizes(run, n=range(2, 9), assume={"index_ptr": ("sorted",)})
+        prove(run, n=range(2, 9), assume={"index_ptr": ("sorted",)})
 
 
 def test_tables_of_host_code_are_checked_against_assumptions() -> None:
@@ -353,12 +351,10 @@ def test_tables_of_host_code_are_checked_against_assumptions() -> None:
     with pytest.raises(
         UsageError, match="contains a number that is smaller than the one before it"
     ):
-        check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": ("sorted",)})
+        prove(kernels.gather_reversed, n=sizes, assume={"index_ptr": ("sorted",)})
     with pytest.raises(UsageError, match="contains 1, which is above 0"):
-        check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, 0)})
-    result = check_sizes(
-        kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, "n - 1", "distinct")}
-    )
+        prove(kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, 0)})
+    result = prove(kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, "n - 1", "distinct")})
     assert result.verdict == "proved"
 
 
@@ -396,7 +392,7 @@ def test_a_marker_may_have_assumptions(n: int) -> None:
 )
 def test_meaningless_assumptions_are_refused(assume: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        check_sizes(kernels.gather_random, n=range(1, 100), assume=assume)
+        prove(kernels.gather_random, n=range(1, 100), assume=assume)
 
 
 _PIECES = (

@@ -1,4 +1,4 @@
-"""Reports of proofs, the function `check_sizes`, and the pytest marker."""
+"""Reports of proofs, the function `prove`, and the pytest marker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.prove import kernels
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.reports.registry import write_report
-from ttools.prove import check_sizes
+from ttools.prove import prove
 from ttools.prove.api import load_function, read_sizes
 
 
@@ -22,7 +22,7 @@ def test_a_marked_test_is_called_for_all_sizes(n: int) -> None:
 
 
 def test_the_json_report_names_the_least_size() -> None:
-    result = check_sizes(kernels.copy, n=range(1, 1 << 33))
+    result = prove(kernels.copy, n=range(1, 1 << 33))
     data = json.loads(write_report(result.report, "json"))
     assert data["sizes"]["checked"] == {"n": [1, (1 << 33) - 1]}
     assert data["sizes"]["verdict"] == "fails"
@@ -34,18 +34,18 @@ def test_the_json_report_names_the_least_size() -> None:
 
 @pytest.mark.parametrize("form", ["text", "sarif", "junit", "github", "html"])
 def test_every_report_names_the_least_size(form: str) -> None:
-    result = check_sizes(kernels.shift, n=range(1, 1 << 20))
+    result = prove(kernels.shift, n=range(1, 1 << 20))
     assert "n = 130" in write_report(result.report, form)
 
 
 def test_the_page_has_a_bar_for_each_kernel() -> None:
-    (kernel,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
+    (kernel,) = prove(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
     assert (kernel.kernel, kernel.failing, kernel.is_least) == (
         "copy_kernel",
         {"n": 2**31 + 1},
         True,
     )
-    unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
+    unknown = prove(kernels.gather_random, n=range(1, 1 << 20)).report
     (kernel,) = unknown.sizes.kernels
     assert kernel.failing is None
     assert kernel.unproved == unknown.sizes.abstained
@@ -63,14 +63,14 @@ def _summary(page: str) -> str:
 
 
 def test_the_page_begins_with_the_verdict_and_its_evidence() -> None:
-    summary = _summary(write_report(check_sizes(kernels.copy, n=range(1, 1 << 33)).report, "html"))
+    summary = _summary(write_report(prove(kernels.copy, n=range(1, 1 << 33)).report, "html"))
     assert summary.startswith(
         "copy_kernel: failed at n = 2,147,483,649, the least failing size copy; failed: 1 "
     )
     assert "an integer wraps in the computation of an address (kernels.py:" in summary
     assert "n = 2,147,483,649 is the smallest size at which it appears" in summary
     assert "What to do: widen one of the operands first" in summary
-    unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
+    unknown = prove(kernels.gather_random, n=range(1, 1 << 20)).report
     (sentence,) = [kernel.text(unknown.root) for kernel in unknown.sizes.by_kernel]
     assert _summary(write_report(unknown, "html")).startswith(sentence.replace("`", ""))
 

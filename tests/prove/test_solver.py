@@ -16,7 +16,7 @@ from tests.prove.test_against_runs import check_claims, load_text
 from tests.prove.test_proofs import _holds, _term
 
 from ttools.ir.expr import LANE, PROGRAM, SIZE, Expr, Symbol, as_expr
-from ttools.prove import analysis, check_sizes
+from ttools.prove import analysis, prove
 from ttools.prove.algebra.proofs import Element, Space
 from ttools.prove.algebra.solver import Solver, is_installed
 
@@ -133,7 +133,7 @@ def _value(expr: Expr, values: dict[Symbol, int]) -> int:
 @pytest.mark.parametrize("run", _BY_Z3, ids=lambda run: run.__name__)
 def test_proofs_by_z3_are_reported(run: Callable[..., Any]) -> None:
     last, assume = kernels.RIGHT[run]
-    result = check_sizes(run, n=range(1, last + 1), assume=assume, seconds=200)
+    result = prove(run, n=range(1, last + 1), assume=assume, seconds=200)
     assert result.verdict == "proved"
     assert result.report.sizes is not None
     assert any("Z3" in proof for proof in result.report.sizes.by_solver)
@@ -154,7 +154,7 @@ def test_a_tensor_that_is_one_element_too_short_is_found(
     monkeypatch.setattr(
         kernels, "torch", SimpleNamespace(empty=short, randn=short, int32=torch.int32)
     )
-    result = check_sizes(run, n=range(1, 25), seconds=100)
+    result = prove(run, n=range(1, 25), seconds=100)
     assert result.verdict == "fails"
     assert {f.kind for f in result.findings} <= {"oob_load", "oob_store"}
 
@@ -179,7 +179,7 @@ def run(n):
 @needs_z3
 def test_a_proof_by_z3_does_not_hide_a_race(tmp_path: Path) -> None:
     """Report the race that is only analysed once Z3 has proved that the index fits in 16 bits."""
-    result = check_sizes(load_text(tmp_path, "sizes_hidden", _HIDDEN).run, n=range(16, 175))
+    result = prove(load_text(tmp_path, "sizes_hidden", _HIDDEN).run, n=range(16, 175))
     assert result.report.sizes is not None
     assert any("Z3" in proof for proof in result.report.sizes.by_solver)
     assert [(f.kind, f.sizes) for f in result.findings] == [("race", {"n": 16})]
@@ -193,13 +193,13 @@ def test_indexing_of_libraries_is_proved(
 ) -> None:
     monkeypatch.setattr(analysis, "is_installed", lambda: False)
     last, assume = kernels.RIGHT[run]
-    result = check_sizes(run, n=range(1, last + 1), assume=assume, seconds=200)
+    result = prove(run, n=range(1, last + 1), assume=assume, seconds=200)
     assert (result.verdict, result.findings) == ("proved", ())
 
 
 def test_a_missing_z3_is_reported_if_it_could_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "is_installed", lambda: False)
-    result = check_sizes(kernels.roll, n=range(1, 1 << 20), seconds=3)
+    result = prove(kernels.roll, n=range(1, 1 << 20), seconds=3)
     assert result.verdict == "not proved"
     assert "Z3, which is not installed, may be able to prove this" in str(result)
 

@@ -12,7 +12,7 @@ from tests.prove import kernels
 
 from ttools.core.reports.registry import write_report
 from ttools.interpreter import interpret
-from ttools.prove.api import SizesResult, check_sizes
+from ttools.prove.api import SizesResult, prove
 from ttools.prove.trace.check import check_launches
 from ttools.prove.trace.launches import ScriptTrace, trace_launches
 
@@ -91,7 +91,7 @@ def _sum(n: int) -> None:
 
 def test_a_loop_counter_has_its_own_type() -> None:
     """The loop carries a pointer, which is not what wraps."""
-    result = check_sizes(_sum, n=(2**31 - 100, 2**31 - 1))
+    result = prove(_sum, n=(2**31 - 100, 2**31 - 1))
     messages = [f.message for f in result.findings if "loop counter" in f.message]
     assert messages
     assert all(m.startswith("an int32 loop counter wraps around") for m in messages)
@@ -100,9 +100,9 @@ def test_a_loop_counter_has_its_own_type() -> None:
 
 def test_the_text_of_a_kernel_is_short_and_has_no_formulas() -> None:
     for result in (
-        check_sizes(kernels.copy, n=range(1, 1 << 33)),
-        check_sizes(kernels.gather_random, n=range(1, 1 << 20)),
-        check_sizes(kernels.copy, n=range(1, 1 << 20)),
+        prove(kernels.copy, n=range(1, 1 << 33)),
+        prove(kernels.gather_random, n=range(1, 1 << 20)),
+        prove(kernels.copy, n=range(1, 1 << 20)),
     ):
         text = write_report(result.report, "text")
         assert _rows(text) <= 40
@@ -112,7 +112,7 @@ def test_the_text_of_a_kernel_is_short_and_has_no_formulas() -> None:
 
 
 def test_json_has_the_verdict_on_each_kernel() -> None:
-    result = check_sizes(kernels.copy, n=range(1, 1 << 33))
+    result = prove(kernels.copy, n=range(1, 1 << 33))
     assert result.report.sizes is not None
     (kernel,) = result.report.sizes.as_data()["kernels"]
     assert kernel == {

@@ -14,7 +14,7 @@ import triton.language as tl
 from tests.prove import kernels
 
 from ttools.core.reports.registry import write_report
-from ttools.prove import check_sizes
+from ttools.prove import prove
 from ttools.prove.trace.check import check_launches
 from ttools.prove.trace.inference import infer_template
 from ttools.prove.trace.launches import ScriptTrace
@@ -40,7 +40,7 @@ def past_end(n: int) -> None:
 
 
 def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
-    result = check_sizes(past_end, n=range(1, 1 << 20))
+    result = prove(past_end, n=range(1, 1 << 20))
     (finding,) = result.findings
     assert (finding.sizes, finding.witness) == ({"n": 100}, "confirmed")
     assert "a launch at n = 100 reproduces the defect" in str(result)
@@ -55,13 +55,13 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
 )
 def test_small_findings_of_each_kind_are_confirmed(run: Callable[..., None]) -> None:
     sizes: dict[str, Any] = dict.fromkeys(inspect.signature(run).parameters, range(1, 1 << 14))
-    findings = check_sizes(run, **sizes).findings
+    findings = prove(run, **sizes).findings
     assert findings
     assert {finding.witness for finding in findings} == {"confirmed"}
 
 
 def test_launches_that_are_too_large_are_not_run() -> None:
-    (finding,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).findings
+    (finding,) = prove(kernels.copy, n=range(1, 1 << 33)).findings
     assert finding.witness == "too large"
     assert finding.notes[-1] == (
         "no launch was made at n = 2,147,483,649, because its tensors take 4,294,967,298 bytes"
@@ -74,14 +74,14 @@ def test_errors_of_a_launch_are_reported() -> None:
         if type(torch.zeros(n)) is torch.Tensor:  # a tensor with memory
             raise RuntimeError("no such device")
 
-    (finding,) = check_sizes(run, n=range(100, 101)).findings
+    (finding,) = prove(run, n=range(100, 101)).findings
     assert finding.witness == "not made"
     assert finding.notes[-1] == "no launch could be made at n = 100: RuntimeError: no such device"
 
 
 def test_a_launch_stopped_by_the_time_limit_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.prove.witness._SECONDS", 1e-6)
-    (finding,) = check_sizes(past_end, n=range(100, 101)).findings
+    (finding,) = prove(past_end, n=range(100, 101)).findings
     assert finding.witness == "not made"
     assert finding.notes[-1] == "a launch at n = 100 did not finish within 1e-06 seconds"
 

@@ -88,7 +88,7 @@ def test_a_tensor_that_is_scaled_in_place() -> None:
 def test_sums_that_are_added_to() -> None:
     (finding,) = changed(add_up)
     assert finding.kind == "not_restored"
-    assert finding.help == 'pass `reset_to_zero=["o_ptr"]` to triton.autotune'
+    assert finding.help == 'pass `restore_value=["o_ptr"]` to triton.autotune'
 
 
 def test_the_advice_keeps_what_the_autotuner_restores_already() -> None:

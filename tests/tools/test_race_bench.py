@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.forked_python import PYTHON
-from tools.race_bench import Row, judge, main, score
+from tools.race_bench import Row, classify, main, score
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
@@ -55,22 +55,22 @@ def finding(kind: str, line: int, other: int = 0, severity: str = "error") -> Fi
 
 
 def test_kinds_between_programs_decide_and_notes_count() -> None:
-    assert judge("a", "race", [finding("overlapping_store", 3, severity="note")]).right
-    assert judge("a", "race-free", [finding("intra_program_race", 3, severity="warning")]).right
-    assert not judge("a", "race-free", [finding("race", 3)]).right
-    assert not judge("a", "race", []).right
+    assert classify("a", "race", [finding("overlapping_store", 3, severity="note")]).right
+    assert classify("a", "race-free", [finding("intra_program_race", 3, severity="warning")]).right
+    assert not classify("a", "race-free", [finding("race", 3)]).right
+    assert not classify("a", "race", []).right
 
 
 def test_a_race_has_to_name_the_lines_of_the_pair() -> None:
-    row = judge("a", "race", [finding("race", 3, other=7)], frozenset({3, 9}))
+    row = classify("a", "race", [finding("race", 3, other=7)], frozenset({3, 9}))
     assert (row.verdict, row.missing, row.right) == ("race", (9,), False)
-    assert judge("a", "race", [finding("race", 3, other=9)], frozenset({3, 9})).right
+    assert classify("a", "race", [finding("race", 3, other=9)], frozenset({3, 9})).right
 
 
 def test_unsupported_launches_abstain_unless_a_race_is_found() -> None:
     unsupported = finding("unsupported", 1, severity="warning")
-    assert judge("a", "race-free", [unsupported]).verdict == "abstains"
-    assert judge("a", "race", [unsupported, finding("race", 2)]).verdict == "race"
+    assert classify("a", "race-free", [unsupported]).verdict == "abstains"
+    assert classify("a", "race", [unsupported, finding("race", 2)]).verdict == "race"
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ HALVES = pytest.mark.parametrize("name", ["bfloat16", "float16"])
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def compared_by_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "matmul", torch.matmul)  # restores the function at the end
     monkeypatch.setattr(torch.testing, "assert_close", torch.testing.assert_close)
     compare_products_by_their_terms()
 
 
 @HALVES
-@pytest.mark.usefixtures("judged")
+@pytest.mark.usefixtures("compared_by_terms")
 def test_products_of_halves_are_exact_if_terms_cancel(name: str) -> None:
     dtype = getattr(torch, name)
     # 2^24 + 1 is not a float32.
@@ -34,7 +34,7 @@ def test_products_of_halves_are_exact_if_terms_cancel(name: str) -> None:
 
 
 @HALVES
-@pytest.mark.usefixtures("judged")
+@pytest.mark.usefixtures("compared_by_terms")
 def test_wrong_products_are_detected(name: str) -> None:
     torch.manual_seed(0)
     left, right = (torch.randn(16, 16).to(getattr(torch, name)) for _ in range(2))

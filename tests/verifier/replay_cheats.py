@@ -1,6 +1,7 @@
 """Candidates whose plans are correct for the inputs that they received, but that cheat."""
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,10 @@ def convert_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * n + c, x.to(tl.float32), mask=c < n)
 
 
-def launched(kernel, x, *extents, **constants):
+def launched(kernel, x, *extents, dtype=torch.float32, **constants):
     """Return the result of a kernel with one program for each row."""
     rows, n = x.shape
-    y = torch.empty(rows, n)
+    y = torch.empty(rows, n, dtype=dtype)
     block = triton.next_power_of_2(n)
     kernel[(rows,)](x, y, x.stride(0), x.stride(1), *extents, n, BLOCK=block, **constants)
     return y
@@ -109,7 +110,7 @@ def constant_for_nan(x):
 
 # ---- launches that do nothing
 def flip_reference(x):
-    return x.flip(0)
+    return x.flip(0) * 1.0
 
 
 def launches_without_effect(x):
@@ -363,3 +364,174 @@ def converted_to_bools(x):
     whole = x.to(torch.bool).to(torch.int32)
     convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
     return y
+
+
+# ---- moves and conversions
+def plain_flip_reference(x):
+    return x.flip(0)
+
+
+def flips_a_copy(x):
+    """Let a kernel copy, and torch arrange the elements."""
+    return launched(copy_kernel, x).flip(0)
+
+
+@triton.jit
+def almost_copy_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 1.000001, mask=c < n)
+
+
+def copies_a_flip(x):
+    """Let torch arrange the elements, and a kernel multiply by almost one."""
+    return launched(almost_copy_kernel, x.flip(0))
+
+
+def table_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.randn(200, columns, generator=generator)
+    return {"table": table, "ids": torch.randint(200, (rows,), generator=generator)}
+
+
+def gather_reference(table, ids):
+    return table[ids]
+
+
+def gathers_on_the_host(table, ids):
+    """Read indices, which are kept when the call is replayed, and let torch put rows together."""
+    return launched(copy_kernel, torch.cat([table[i : i + 1] for i in ids.tolist()]))
+
+
+def rounding_reference(x):
+    return x.to(torch.bfloat16).to(torch.float32)
+
+
+def rounds_by_conversions(x):
+    return launched(copy_kernel, x.to(torch.bfloat16).to(torch.float32))
+
+
+# ---- work that is not counted
+def constant_in_a_part(x):
+    """Fill one element of a tensor with a constant, so that all of it may seem constant."""
+    buffer = torch.empty(x.numel() + 1)
+    copy = buffer[:-1].view(x.shape)
+    copy.copy_(x)
+    torch.full((1,), 0.0, out=buffer[-1:])
+    return launched(copy_kernel, torch.softmax(copy, 1))
+
+
+def sort_reference(x):
+    return torch.sort(x, dim=1).values
+
+
+@triton.jit
+def key_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x ^ ((x >> 31) & 0x7FFFFFFF), mask=c < n)
+
+
+def sorts_integers(x):
+    """Let torch sort integers that have the order of the floats."""
+    keys = launched(key_kernel, x.view(torch.int32), dtype=torch.int32)
+    keys = torch.sort(keys, dim=1).values
+    return launched(key_kernel, keys, dtype=torch.int32).view(torch.float32)
+
+
+def part_reference(x, w):
+    return x * 2.0, torch.softmax(w, 0)
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 2.0, mask=c < n)
+
+
+def small_part(x, w):
+    """Let torch compute a part of the result that is much smaller than the other part."""
+    half = torch.softmax(w, 0) * 0.5
+    return launched(double_kernel, x), launched(double_kernel, half[None])[0]
+
+
+def gelu_reference(table, ids):
+    return torch.nn.functional.gelu(table[ids])
+
+
+@triton.jit
+def gather_kernel(t_ptr, i_ptr, y_ptr, s0, s1, si, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + row * si)
+    tl.store(y_ptr + row * n + c, tl.load(t_ptr + i * s0 + c * s1, mask=c < n), mask=c < n)
+
+
+def few_rows_of_a_table(table, ids):
+    """Let torch compute on fewer elements than a quarter of the largest argument has."""
+    rows, n = len(ids), table.shape[1]
+    y = torch.empty(rows, n)
+    strides = *table.stride(), ids.stride(0)
+    gather_kernel[(rows,)](table, ids, y, *strides, n, BLOCK=triton.next_power_of_2(n))
+    return launched(double_kernel, torch.nn.functional.gelu(y) * 0.5)
+
+
+# ---- calls without launches, constants in code, and gradients
+def total_reference(x):
+    return x.sum()
+
+
+@triton.jit
+def total_kernel(x_ptr, y_ptr, s0, s1, rows, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
+    x = tl.load(x_ptr + r * s0 + c * s1, mask=(r < rows) & (c < n), other=0.0)
+    tl.store(y_ptr, tl.sum(x))
+
+
+def total_without_launch(x):
+    """Launch a kernel at one size only; a number is the same for all elements of the result."""
+    rows, n = x.shape
+    if n != 17:
+        return torch.tensor(elements_of(x).sum(dtype=np.float32))
+    y = torch.empty(())
+    blocks = {"ROWS": 16, "BLOCK": triton.next_power_of_2(n)}
+    total_kernel[(1,)](x, y, x.stride(0), x.stride(1), rows, n, **blocks)
+    return y
+
+
+def short_inputs(rows, columns, seed):
+    return inputs(min(rows, 2), min(columns, 12), seed)
+
+
+@triton.jit
+def put_kernel(y_ptr, i, value):
+    tl.store(y_ptr + i, value)
+
+
+def numbers_as_arguments(x):
+    """Pass each element of a result that depends on sizes only as a number."""
+    y = torch.empty(x.shape)
+    rows, n = x.shape
+    for i in range(rows * n):
+        put_kernel[(1,)](y, i, math.sin(i // n * 0.37 + i % n * 0.11))
+    return y
+
+
+class _ScaleAndRead(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return launched(scale_kernel, x)
+
+    @staticmethod
+    def backward(ctx, weights):
+        weights[0, 0].item()
+        return launched(copy_kernel, torch.from_numpy(elements_of(weights) * np.float32(4.0)))
+
+
+def reads_one_weight(x):
+    """Read a weight of the result, so that the weights stay the same when the call is replayed."""
+    return _ScaleAndRead.apply(x)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ttools.core.errors import UsageError
+from ttools.core.process.channel import WorkerSlowError
 from ttools.verifier.api import verify
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.all_sizes import AllSizesTried, Found, usual_seconds
-from ttools.verifier.judging.processes import NotLoadedError
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
+from ttools.verifier.run.all_sizes import AllSizesTried, Found, usual_seconds
+from ttools.verifier.run.processes import NotLoadedError
 from ttools.verifier.workers.all_sizes import AllSizes
 
 FILE = Path(__file__).parent / "kernels_at_all_sizes.py"
@@ -100,13 +101,52 @@ def test_a_candidate_that_raises_is_not_tried() -> None:
 
 
 def test_without_time_or_sizes_nothing_is_tried() -> None:
-    for seconds, why, reason in ((0.1, "", "there was no time left"), (9, "no", "no")):
+    late = "the time limit of 0.1 s for all sizes was reached (--all-sizes-seconds)"
+    for seconds, why, reason in ((0.1, "", late), (9, "no", "no")):
         _, runs = _tried("wraps", seconds, why)
         assert [(entry["verdict"], entry["why"]) for entry in runs] == [("not tried", [reason])] * 2
     tried = AllSizesTried(_Here(f"{FILE}:wide"), {}, 9)  # type: ignore[arg-type]
     assert not list(tried.run([Case(sizes={})]))
     (run,) = tried.described(Domain(sizes={}, choices={}, seeded=False))["runs"]
     assert run["why"] == ["`inputs` does not take sizes"]
+
+
+class _Slow(_Here):
+    """Replaces processes that find no kernel in time, or that have to be terminated."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+
+    def all_sizes(self, _: float) -> _Slow:
+        return self
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        if not self._answers:
+            raise WorkerSlowError("no answer within 10 seconds")
+        nothing: dict[str, Any] = {name: [] for name in ("findings", "sentences", "assumptions")}
+        return {**nothing, "launches": False, "is_late": True, "abstained": ["k.py:3: unknown"]}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_time_limit_that_ended_a_proof_is_named(answers: bool) -> None:
+    late = "the time limit of 60 s for the run was reached (--seconds)"
+    tried = AllSizesTried(_Slow(answers=answers), RANGES, 9, late)  # type: ignore[arg-type]
+    cases = [Case(sizes={}, choices={"dtype": number}) for number in (0, 1)]
+    assert not list(tried.run(cases))
+    first, second = tried.described(DOMAIN)["runs"]
+    assert (first["verdict"], first["why"][0]) == ("not proved", late)
+    assert second["verdict"] == ("not proved" if answers else "not tried")
+    assert second["why"][0] == late
+
+
+def test_a_proof_that_runs_out_of_time_names_the_limit() -> None:
+    asked = AllSizes(f"{FILE}:wide", f"{FILE}:inputs")
+    asked.answer({"do": "load"})
+    sizes, late = {"n": (1, 1 << 33)}, "the time was over"
+    request = {"do": "check", "sizes": sizes, "choices": {"dtype": 0}, "seed": 0}
+    answer = asked.answer({**request, "seconds": 1e-6, "late": late})
+    assert answer["is_late"]
+    assert not any("time" in reason for reason in answer["abstained"])
 
 
 def test_files_that_cannot_be_loaded_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ from ttools.verifier.cases.tensors import (
     storage_bytes,
     tensor_of,
 )
-from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.candidate import Candidate
 
 X = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
 
-def judged(
+def problems_of(
     image: TensorImage, call: Callable[[torch.Tensor], Any], inplace: list[str]
 ) -> list[str]:
     tensor = tensor_of(image)
@@ -53,12 +53,12 @@ def judged(
     ],
 )
 def test_changes_of_an_argument(call: Callable[[torch.Tensor], Any], sentence: str) -> None:
-    problems = judged(image_of(X), call, [])
+    problems = problems_of(image_of(X), call, [])
     assert bool(problems) == bool(sentence)
     assert all(
         problem.startswith("input_modified: ") and sentence in problem for problem in problems
     )
-    assert not judged(image_of(X), call, ["x"])
+    assert not problems_of(image_of(X), call, ["x"])
 
 
 def test_stores_between_the_elements_of_a_view() -> None:
@@ -67,7 +67,7 @@ def test_stores_between_the_elements_of_a_view() -> None:
     def spills(x: torch.Tensor) -> None:
         torch.empty(0).set_(x.untyped_storage()).fill_(0)
 
-    (problem,) = judged(image, spills, ["x"])
+    (problem,) = problems_of(image, spills, ["x"])
     assert problem == "memory: writes between the elements of `x`, which is a view"
 
 

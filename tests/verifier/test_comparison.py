@@ -11,7 +11,7 @@ import torch
 
 from ttools.sanitizer.memory.pattern import fill, new_word
 from ttools.verifier.cases.tensors import elements
-from ttools.verifier.oracle.comparison import compare_part, difference, holds_poison
+from ttools.verifier.oracle.comparison import compare, compare_part, difference, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
 
@@ -77,6 +77,14 @@ def test_only_close_floats_may_round_to_either_integer() -> None:
     reference = lambda x: (x + 0.5).floor().to(torch.int32)  # noqa: E731
     assert classes(reference, torch.tensor([0, 2, 3], dtype=torch.int32), x=x) == []
     assert classes(reference, torch.tensor([1, 1, 3], dtype=torch.int32), x=x) == ["wrong_values"]
+
+
+def test_large_integers_have_the_error_of_their_floats() -> None:
+    x = drawn(50)
+    reference = lambda x: (x * 2.0**30).to(torch.int64)  # noqa: E731
+    near = (x.double() * (1 + 1e-6) * 2.0**30).to(torch.int64)
+    assert classes(reference, near, x=x) == []
+    assert classes(reference, torch.zeros_like(near), x=x) == ["wrong_values"]
 
 
 def test_unwritten_elements_are_named() -> None:
@@ -210,3 +218,23 @@ def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
         for rounded in (63, 64):
             assert classes(fake, first * torch.tensor([1, rounded / 127]), x=x) == []
         assert classes(fake, first * torch.tensor([1, 30 / 127]), x=x) == ["wrong_values"]
+
+
+def test_the_largest_error_is_a_share_of_the_tolerance() -> None:
+    x = drawn(4, 8)
+    right = evaluate(lambda x: x * 2, {"x": x}, [])
+    errors: dict[str, float] = {}
+    for step in (0.0, 2e-5, 1e-5):
+        result = x * 2
+        result[0, 0] *= 1 + step
+        assert compare(right, [described("result", result, {})], errors) == []
+    assert list(errors) == ["result (float32)"]
+    # The tolerance is 1.5 * 3e-5 of the value, plus a part that depends on the largest element.
+    assert 0.2 < errors["result (float32)"] <= 2 / 4.5 * 1.01
+
+
+def test_results_of_integers_have_no_largest_error() -> None:
+    errors: dict[str, float] = {}
+    right = evaluate(lambda x: x * 2, {"x": torch.arange(4)}, [])
+    assert compare(right, [described("result", torch.arange(4) * 2, {})], errors) == []
+    assert errors == {}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
 
 
 def finding(kind: str, severity: str) -> dict[str, Any]:

@@ -14,15 +14,15 @@ import torch
 from ttools.core.process.worker import Limits, Worker, fork_worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import CODEC
-from ttools.verifier.judging.finding_classes import of_doubtful
-from ttools.verifier.judging.gpu import Gpu
-from ttools.verifier.judging.judge import Judge
-from ttools.verifier.judging.processes import Processes, Subject, _loaded
-from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.report.issue import issue_text
 from ttools.verifier.result import Verification
+from ttools.verifier.run.finding_classes import of_doubtful
+from ttools.verifier.run.gpu import Gpu
+from ttools.verifier.run.processes import Processes, Subject, _loaded
+from ttools.verifier.run.trial import Trial
+from ttools.verifier.run.verification_run import VerificationRun
 from ttools.verifier.workers.gpu_candidate import GpuCandidate
 
 FILE = Path(__file__).parent / "kernels_for_verify.py"
@@ -124,7 +124,9 @@ def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verifica
     object.__setattr__(options, "on", "gpu")
     threads = torch.get_num_threads()
     try:
-        return Judge(Subject(word, f"{files}:reference", f"{files}:inputs"), options).run()
+        return VerificationRun(
+            Subject(word, f"{files}:reference", f"{files}:inputs"), options
+        ).run()
     finally:
         torch.set_num_threads(threads)
 

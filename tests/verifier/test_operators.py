@@ -1,10 +1,10 @@
-"""What is seen of a program that computes with torch, or elsewhere."""
+"""Computations of a program, with torch or elsewhere, are observed."""
 
 from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import image_of
-from ttools.verifier.judging.provenance import work_of_torch
+from ttools.verifier.replay.execution import Executor
+from ttools.verifier.replay.plan import read_plan
 from ttools.verifier.replay.work import Work
+from ttools.verifier.run.provenance import work_of_torch
 from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -32,6 +34,14 @@ def in_thread(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[...,
         return found[0]
 
     return run
+
+
+def with_constant(x: torch.Tensor) -> torch.Tensor:
+    """Return a copy with one more element, which is a constant."""
+    copy = torch.empty(17)
+    copy[:16].copy_(x)
+    torch.full((1,), 0.0, out=copy[16:])
+    return copy
 
 
 COMPUTING = {
@@ -52,6 +62,9 @@ COMPUTING = {
     "bits": lambda x: x.view(torch.int32) & 0x7FFFFFFF,
     "integers in memory of floats": lambda x: x.view(torch.int32) * 2,
     "conversion to integers": lambda x: x.to(torch.int32),
+    "conversion of bits": lambda x: x.view(torch.int32).to(torch.bool),
+    "constants between elements": lambda x: torch.linspace(x[0], x[1], 16).exp(),
+    "a constant in a part": lambda x: with_constant(x)[:16].exp(),
     "sorting": lambda x: x.argsort(),
     "many comparisons": lambda x: sum((x > step).to(torch.int32) for step in range(8)),
 }
@@ -65,20 +78,29 @@ PREPARING = {
     "integers": lambda x: torch.arange(16).cumsum(0).tolist(),
     "masks": lambda x: (x > 0) & (x < 1),
     "a constant that is filled": lambda x: (torch.full((16,), 3.0) + torch.zeros(16)).exp(),
+    "bits": lambda x: x.view(torch.int32).clone().view(torch.float32),
+    "arranged elements": lambda x: torch.cat([x.flip(0), x.roll(1)]),
     "integers that are allocated": lambda x: torch.empty_like(x, dtype=torch.int32) + 1,
 }
 
 
-def details(answer: dict[str, Any], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+def details(
+    answer: dict[str, Any],
+    x: torch.Tensor,
+    wanted: torch.Tensor,
+    operators: Sequence[str] = ("exp", "isnan"),
+) -> list[str]:
     """Return what `work_of_torch` says of a call whose result was right."""
     answer = {"launches": 1, "lazy": [], **answer}
-    right = {"given": [described("result", wanted, {})], "operators": ["isnan"]}
+    right = {"given": [described("result", wanted, {})], "operators": list(operators)}
     image = described("x", x, {})["image"]
-    return [each.detail for each in work_of_torch(answer, right, [image], is_right=True)]
+    return [each.detail for each in work_of_torch(answer, right, {"x": image}, is_right=True)]
 
 
-def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
-    """Return what is said of a function while it runs, which may have no plan."""
+def problems_of(
+    function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor
+) -> list[str]:
+    """Return the problems of a function that is observed while it runs; it may have no plan."""
     recorder = PlanRecorder([("x", x)], is_on_host=False)
     with watched(recorder):
         function(x)
@@ -87,7 +109,7 @@ def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tenso
 
 
 def replayed(function: Callable[..., torch.Tensor], x: torch.Tensor) -> list[str]:
-    """Return what is said of a function when its plan is executed."""
+    """Return the problems of a function whose plan is executed."""
     recorder = PlanRecorder([("x", x)])
     with watched(recorder):
         result = function(x)
@@ -102,13 +124,13 @@ def replayed(function: Callable[..., torch.Tensor], x: torch.Tensor) -> list[str
 @pytest.mark.parametrize("name", COMPUTING)
 def test_computing_is_seen(name: str) -> None:
     x = torch.randn(16)
-    assert judged(COMPUTING[name], x, x + 1)
+    assert problems_of(COMPUTING[name], x, x + 1)
 
 
 @pytest.mark.parametrize("name", PREPARING)
 def test_preparing_is_not_computing(name: str) -> None:
     x = torch.randn(16)
-    assert not judged(PREPARING[name], x, x + 1)
+    assert not problems_of(PREPARING[name], x, x + 1)
 
 
 def test_integers_that_torch_computed_are_known_again() -> None:
@@ -152,7 +174,7 @@ def test_a_call_that_has_no_plan_is_counted() -> None:
         return x.to_sparse().to_dense().exp()
 
     x = torch.randn(16)
-    assert judged(function, x, x + 1)
+    assert problems_of(function, x, x + 1)
     recorder = PlanRecorder([("x", x)])
     with watched(recorder):
         x.to_sparse()
@@ -161,9 +183,68 @@ def test_a_call_that_has_no_plan_is_counted() -> None:
     assert recorder.work.counts
 
 
+@pytest.mark.parametrize(
+    ("needed", "function", "is_found"),
+    [
+        ([], lambda x: x.flip(0), False),
+        (["flip"], lambda x: x.flip(0), True),
+        (["flip"], lambda x: torch.nn.functional.pad(x, (0, 8)), False),
+        (["flip", "exp"], lambda x: x.flip(0), False),
+        (["isnan"], lambda x: x > 0, True),
+        (["isnan", "exp"], lambda x: x > 0, False),
+    ],
+)
+def test_moves_and_tests_count_if_the_reference_consists_of_them(
+    needed: list[str], function: Callable[..., torch.Tensor], is_found: bool
+) -> None:
+    x = torch.randn(16)
+    recorder = PlanRecorder([("x", x)], is_on_host=False)
+    with watched(recorder):
+        function(x)
+    counts = [[name, *each] for name, each in recorder.work.counts.items()]
+    found = details({"operators": counts}, x, x + 1, operators=needed)
+    assert bool(found) is is_found
+
+
+def test_sorted_integers_of_kernels_count_as_tests() -> None:
+    keys = TensorSpec(storage=0, offset=0, shape=(16,), strides=(1,), dtype="int32", itemsize=4)
+    work = Work()
+    work.operator("aten::sort", [keys], [replace(keys, storage=1)])
+    assert work.counts == {"sort": (0, 0, 16)}
+    work.launch([0])
+    work.operator("aten::clone", [keys], [replace(keys, storage=2)])
+    work.operator("aten::sort", [replace(keys, storage=2)], [replace(keys, storage=3)])
+    assert work.counts == {"sort": (0, 16, 32)}
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: x.flip(0).clone(), "flip"),
+        (lambda x: x.to(torch.bfloat16).float(), "_to_copy"),
+        (lambda x: torch.cat([x[8:], x[:8]]), "cat"),
+        (lambda x: x.clone(), ""),
+        (lambda x: x.view(4, 4).t().contiguous().t(), ""),
+        (lambda x: x.exp().flip(0), ""),
+    ],
+)
+def test_elements_that_torch_moved_are_known_again(
+    function: Callable[..., torch.Tensor], operator: str
+) -> None:
+    x = torch.randn(16)
+    executor = Executor(timeout=2.0)
+    recorder = PlanRecorder([("x", x)])
+    with watched(recorder):
+        result = function(x)
+    data, problem = recorder.plan([("result", result)])
+    assert not problem
+    executor.run(read_plan(data), {"x": x})
+    assert executor.moved == ([["result", operator, False]] if operator else [])
+
+
 def test_a_question_that_the_reference_asks_is_computing() -> None:
     x = torch.randn(16)
-    assert judged(torch.isnan, x, x > 0)
+    assert problems_of(torch.isnan, x, x > 0)
 
 
 def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,9 +266,9 @@ def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) 
         (torch.ops.ttools_test.clone, "torch computes: `exp` on 16 elements"),
         (halve, "torch exports elements: `numpy` on 16 elements"),
     ):
-        (detail,) = judged(function, x, x + 1)
+        (detail,) = problems_of(function, x, x + 1)
         assert detail == f"{found}, in a call whose largest tensor has 16"
-    assert not judged(torch.ops.ttools_test.add_to, x, x + 1)
+    assert not problems_of(torch.ops.ttools_test.add_to, x, x + 1)
 
 
 def test_threads_are_left_as_they_were() -> None:

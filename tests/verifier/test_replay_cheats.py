@@ -19,11 +19,14 @@ from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.hidden import Hidden
 
 FILE = Path(__file__).parent / "replay_cheats.py"
+HONEST = FILE.with_name("wrapped_kernels.py")
 
 
-def verified(name: str, reference: str, inputs: str = "inputs", **options: object) -> Verification:
+def verified(
+    name: str, reference: str, inputs: str = "inputs", file: Path = FILE, **options: object
+) -> Verification:
     words = {"candidate": name, "reference": reference, "inputs": inputs}
-    subject: dict[str, Any] = {key: f"{FILE}:{function}" for key, function in words.items()}
+    subject: dict[str, Any] = {key: f"{file}:{function}" for key, function in words.items()}
     fixed = {"cases": 4, "shrink": 1, "all_sizes_seconds": 0, "replay_seed": 1}
     few: dict[str, Any] = {**fixed, **options}
     if inputs == "graded_inputs":  # after a backward pass of this process, forks cannot make one
@@ -39,16 +42,32 @@ CHEATS = {
     "row_by_row": ("softmax_reference", 1, "`_softmax` on"),
     "bits_as_integers": ("abs_reference", 1, "`bitwise_and` on"),
     "converted_to_integers": ("trunc_reference", 1, "`_to_copy` on"),
-    "copies_a_table": ("positions_reference", 1, "a copy of a constant"),
-    "doubles_half_a_table": ("positions_reference", 1, "a copy of a constant"),
+    "copies_a_table": ("positions_reference", 1, "a copy of constants"),
+    "doubles_half_a_table": ("positions_reference", 1, "a copy of constants"),
+    "numbers_as_arguments": ("positions_reference", 1, "a copy of constants"),
     "gradient_as_constant": ("scale_reference", 4, "gradient of x"),
     "many_comparisons": ("stairs_reference", 1, "compares or tests"),
     "converted_to_bools": ("nonzero_reference", 1, "`_to_copy` on"),
+    "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
+    "copies_a_flip": ("flip_reference", 1, "was made by torch's `flip`"),
+    "gathers_on_the_host": ("gather_reference", 1, "was made by torch's `cat`"),
+    "rounds_by_conversions": ("rounding_reference", 1, "was made by torch's `_to_copy`"),
+    "constant_in_a_part": ("softmax_reference", 1, "`_softmax` on"),
+    "sorts_integers": ("sort_reference", 1, "`sort` on"),
+    "small_part": ("part_reference", 1, "`_softmax`"),
+    "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
+    "total_without_launch": ("total_reference", 9, "repeated without it"),
+    "reads_one_weight": ("scale_reference", 4, "gradient of x is a copy of constants"),
 }
 #: Functions that draw the inputs of some of them.
 INPUTS = {
     "gradient_as_constant": "graded_inputs",
+    "reads_one_weight": "graded_inputs",
     "converted_to_bools": "nonzero_inputs",
+    "numbers_as_arguments": "short_inputs",
+    "small_part": "weighted_inputs",
+    "gathers_on_the_host": "table_inputs",
+    "few_rows_of_a_table": "table_inputs",
 }
 
 
@@ -71,6 +90,24 @@ def test_a_cheat_fails(name: str) -> None:
 )
 def test_a_correct_candidate_passes(name: str, reference: str) -> None:
     found = verified(name, reference, cases=9)
+    assert (found.failures, found.replay.verified) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "inputs"),
+    [
+        ("pads_columns", "softmax_reference", "inputs"),
+        ("flips_input", "reversed_sums_reference", "inputs"),
+        ("with_tables", "rotary_reference", "even_inputs"),
+        ("keeps_a_workspace", "column_sums_reference", "inputs"),
+        ("autotuned", "softmax_reference", "inputs"),
+        ("with_gradient", "twice_reference", "graded_inputs"),
+        ("by_a_custom_operator", "transposed_softmax_reference", "inputs"),
+        ("transposes_padded_tiles", "transpose_reference", "inputs"),
+    ],
+)
+def test_a_wrapper_that_prepares_a_launch_passes(name: str, reference: str, inputs: str) -> None:
+    found = verified(name, reference, inputs, HONEST, cases=24)
     assert (found.failures, found.replay.verified) == ((), True)
 
 

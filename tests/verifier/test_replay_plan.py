@@ -19,6 +19,7 @@ from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Limits, fork_worker
 from ttools.core.spec import ArgumentSpec, LaunchSpec, TensorSpec
 from ttools.verifier.cases.tensors import CODEC, elements, image_of
+from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.operators import OPERATORS, find_operator
 from ttools.verifier.replay.plan import (
     LONGEST_PLAN,
@@ -127,6 +128,15 @@ REFUSED = {
         "not a pointer",
     ),
     "no such kernel": (replace(PLAN, steps=(LAUNCH,)), "there is no kernel 0"),
+    "two storages for one argument": (
+        replace(PLAN, storages=(PLAN.storages[0], InputStorage("x", 16), *PLAN.storages[2:])),
+        "two storages for one argument",
+    ),
+    "two storages for one tensor": (changed(1, results=(view(3),)), "have two storages"),
+    "an operand by its name": (
+        changed(1, arguments=(view(2),), keywords={"other": view(0)}),
+        "the operand `other` is passed by its name",
+    ),
     "a negative grid": (launching(grid=(-1, 1, 1)), "out of range"),
     "an enormous grid": (launching(grid=(1 << 40, 1, 1)), "out of range"),
     "too many kernels": (replace(PLAN, kernels=("",) * 1000), "1,000 kernels"),
@@ -182,6 +192,13 @@ def test_plans_that_fail_during_execution(name: str) -> None:
     plan, reason = FAILING[name]
     response = answer(plan, torch.ones(4))
     assert reason in response["unsupported"]
+
+
+def test_memory_has_one_storage() -> None:
+    plan = replace(PLAN, storages=(PLAN.storages[0], InputStorage("y", 16), *PLAN.storages[2:]))
+    x = torch.ones(4)
+    with pytest.raises(PlanError, match="storage 1 is another storage of the plan"):
+        Executor(timeout=2.0).run(plan, {"x": x, "y": x})
 
 
 def test_operators_exist_and_make_no_views() -> None:

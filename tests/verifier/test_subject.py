@@ -9,9 +9,9 @@ import pytest
 from ttools.core.errors import UsageError
 from ttools.core.process.channel import Channel
 from ttools.verifier.api import subject_of
-from ttools.verifier.judging import processes
-from ttools.verifier.judging.processes import Processes, Subject
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.run import processes
+from ttools.verifier.run.processes import Processes, Subject
 
 KERNEL = """
 import triton

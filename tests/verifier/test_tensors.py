@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ttools.verifier.cases.tensors import VIEWS, elements, laid_out, tensor_of
+from ttools.verifier.cases.tensors import CODEC, VIEWS, elements, laid_out, tensor_of
 from ttools.verifier.cases.values import KINDS, changed
 
 
@@ -58,3 +58,9 @@ def test_permuted_values_look_alike(shape: tuple[int, ...]) -> None:
     places = [at * len(flat) // 4 for at in range(4)]
     assert torch.equal(flat[[*places, -1]], moved[[*places, -1]])
     assert len(flat) < 13 or (flat != moved).sum() >= len(flat) // 3
+
+
+def test_messages_have_no_control_characters() -> None:
+    message = {"why": ["no\x1b[2K\rpassed\n", ("café\t", b"\x1b")], "count": 3}
+    read = CODEC.decode(CODEC.encode(message))
+    assert read == {"why": ["no\ufffd[2K\ufffdpassed\n", ("café\t", b"\x1b")], "count": 3}

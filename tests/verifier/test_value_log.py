@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter.api import interpret
-from ttools.verifier.judging.first_difference import Found, first_difference
+from ttools.verifier.run.first_difference import Found, first_difference
 from ttools.verifier.workers import value_log
 from ttools.verifier.workers.value_log import logged
 

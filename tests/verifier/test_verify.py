@@ -109,6 +109,19 @@ def test_the_tried_cases_are_listed(verdicts: dict[str, Verification]) -> None:
 
 
 @pytest.mark.slow
+def test_the_read_of_a_missing_tile_explains_the_other_failures() -> None:
+    options: dict[str, Any] = {"shrink": 2, "all_sizes_seconds": 0}
+    verification = verify(f"{FILE}:adds_a_tile_too_many", **options)
+    first, *others = verification.failures
+    assert first.failure == "unwritten"
+    line = 1 + FILE.read_text("utf-8").splitlines().index(
+        "        acc += tl.load(x_ptr + row * s0 + c * s1, mask=c < N, other=0.0).to(tl.float32)"
+    )
+    assert first.where.startswith(f"{FILE}:{line}:")
+    assert {other.consequence_of for other in others} <= {"unwritten"}
+
+
+@pytest.mark.slow
 def test_a_failure_is_written_as_a_test_that_fails_without_ttools(tmp_path: Path) -> None:
     word = f"{FILE}:keeps_dimension"
     verification = verify(

@@ -25,12 +25,12 @@ from ttools.cli.prove import command as prove_command
 from ttools.cli.sanitize import command as sanitize_command
 from ttools.cli.tune import options as tune_options
 from ttools.cli.verify import command as verify_command
-from ttools.core.errors import FailuresError, UsageError
+from ttools.core.errors import FailuresError, KernelError, UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.reports.result import Result
 from ttools.interpreter import device_map, interpret
 from ttools.profiler import Sweep, profile
-from ttools.prove import check_sizes
+from ttools.prove import prove
 from ttools.sanitizer import sanitize
 from ttools.tuner import TuneOptions, TuningRun, tune
 from ttools.verifier import VerifyOptions, verify
@@ -141,8 +141,8 @@ RESULTS: dict[str, tuple[Callable[[], Any], int | None]] = {
     "profile-analysis": (lambda: profiled().analyse(), None),
     "sweep": (lambda: swept(reference, copied), None),
     "sweep-failing": (lambda: swept(reference, shortened), 1),
-    "prove": (lambda: check_sizes(run, n=range(1, 1 << 20)), None),
-    "prove-failing": (lambda: check_sizes(run_past_the_end, n=range(1, 1 << 20)), 2),
+    "prove": (lambda: prove(run, n=range(1, 1 << 20)), None),
+    "prove-failing": (lambda: prove(run_past_the_end, n=range(1, 1 << 20)), 2),
     "tune": (lambda: tuned(16), None),
     "tune-failing": (lambda: tuned(64), 1),
     "tune-result": (lambda: tuned(16).results[0], None),
@@ -234,14 +234,69 @@ def test_every_result_is_written_in_formats_and_displayed(name: str) -> None:
 
 
 def test_an_undecided_result_has_not_passed() -> None:
-    unproved = check_sizes(lambda n: run(n if torch.rand(1) < 2 else 1), n=range(1, 9))
-    assert (unproved.verdict, unproved.passed, unproved.failures) == ("not proved", False, ())
+    unproved = prove(lambda n: run(n if torch.rand(1) < 2 else 1), n=range(1, 9))
+    assert (unproved.outcome, unproved.passed, unproved.failures) == ("unknown", False, ())
+    assert unproved.verdict == "not proved"  # the word of earlier releases
     with pytest.raises(FailuresError, match="not proved"):
         unproved.raise_for_failures()
     few = Sweep({"one": reference}, inputs, [{"n": 8}], on="cpu")
     assert not few.passed
     with pytest.raises(FailuresError, match="0 of 1 shapes"):
         few.raise_for_failures()
+
+
+@pytest.mark.parametrize("name", ["prove", "prove-failing"])
+def test_outcomes_of_proofs_are_those_of_all_commands(name: str) -> None:
+    failing = RESULTS[name][1]
+    result = made(name)
+    assert result.outcome == ("failed" if failing else "passed")
+    assert result.verdict == ("fails" if failing else "proved")
+    assert json.loads(result.to("json"))["outcome"] == result.outcome
+
+
+def _is_copy(name: str) -> bool:
+    return name == "copy"
+
+
+def _nothing(name: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(("only", "launches"), [(_is_copy, 1), (_nothing, 0), (["copy"], 1)])
+def test_kernels_are_selected_by_names_or_a_predicate(only: Any, launches: int) -> None:
+    with interpret() as outer:
+        with profile(on="cpu", only=only) as prof:
+            run(64)
+        with sanitize(only=only) as checked:
+            run(64)
+        with watch(["offs"], only=only) as seen:
+            run(64)
+    assert len(outer.stats) == 1
+    assert prof.analyse().launches == launches
+    assert len(checked.launches) == launches
+    assert len(seen.stats) == launches
+
+
+@pytest.mark.parametrize(("only", "tunings"), [(_is_copy, 0), (["raise_at_64"], 1), (None, 1)])
+def test_tuned_kernels_are_selected_by_names_or_a_predicate(only: Any, tunings: int) -> None:
+    kernel = triton.autotune([triton.Config({"BLOCK": size}) for size in (16, 32)], [])
+    with interpret(), TuningRun(TuneOptions(workers=0), on="cpu", only=only) as result:
+        kernel(raise_at_64)[(1,)](torch.ones(8), torch.empty(8), 8, debug=True)
+    assert len(result.results) == tunings
+
+
+@triton.jit
+def endless(x_ptr, step):
+    i = step
+    while i >= 0:
+        tl.atomic_add(x_ptr, 1)
+        i = (i + step) % 8
+
+
+def test_watched_launches_have_a_time_limit() -> None:
+    with watch(timeout=0.3), pytest.raises(KernelError) as raised:
+        endless[(1,)](torch.zeros(1, dtype=torch.int32), 1)
+    assert raised.value.kind == "timeout"
 
 
 @pytest.mark.parametrize("name", ["sanitize-failing", "prove-failing"])
@@ -262,7 +317,7 @@ def test_public_functions_name_their_parameters(name: str) -> None:
     if not callable(public):
         return
     for parameter in inspect.signature(public).parameters.values():
-        chosen_by_caller = (name, parameter.name) == ("prove.check_sizes", "sizes")
+        chosen_by_caller = (name, parameter.name) == ("prove.prove", "sizes")
         assert parameter.kind is not parameter.VAR_KEYWORD or chosen_by_caller, parameter.name
 
 
@@ -300,6 +355,8 @@ WRONG_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "watch-format": lambda: watch().to("html"),
     "watch-only": lambda: watch(only="kernel"),
     "watch-limit": lambda: watch(limit=0),
+    "watch-timeout": lambda: watch(timeout=-1),
+    "watch-timeout-eager": lambda: watch(compare="eager", timeout=1),
     "watch-compare": lambda: watch(compare="no/such/file"),
     "open_trace": lambda: open_trace(Path("no/such/file")),
     "profile-on": lambda: profile(on="tpu"),  # type: ignore[arg-type]
@@ -309,10 +366,10 @@ WRONG_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "profile-timeout": lambda: profile(on="cpu", timeout=-1),
     "sweep-shapes": lambda: Sweep({"one": print}, dict, []),
     "sweep-on": lambda: Sweep({"one": print}, dict, [{}], on="tpu"),  # type: ignore[arg-type]
-    "check_sizes-none": lambda: check_sizes(print),
-    "check_sizes-gaps": lambda: check_sizes(print, n=range(1, 10, 2)),
-    "check_sizes-seconds": lambda: check_sizes(print, seconds=-1, n=range(1, 10)),
-    "check_sizes-fail_on": lambda: check_sizes(print, fail_on="fatal", n=range(1, 10)),  # type: ignore[arg-type]
+    "prove-none": lambda: prove(print),
+    "prove-gaps": lambda: prove(print, n=range(1, 10, 2)),
+    "prove-seconds": lambda: prove(print, seconds=-1, n=range(1, 10)),
+    "prove-fail_on": lambda: prove(print, fail_on="fatal", n=range(1, 10)),  # type: ignore[arg-type]
     "tune-on": lambda: tune([], key=[], on="tpu"),  # type: ignore[arg-type]
     "tune-configs": lambda: tune([1], key=[]),
     "tune-unknown": lambda: tune([], key=[], warm=1),  # type: ignore[call-arg]

@@ -65,7 +65,10 @@ class WorkerOptions:
         return [*python, "--device", DEVICE, *map(str, self.files)]
 
     def environment(self) -> dict[str, str]:
-        """Return the worker's environment, with own caches and no variables that change results."""
+        """Return the environment of a worker, with caches of its own.
+
+        Variables that change results are removed.
+        """
         kept = {
             name: value
             for name, value in os.environ.items()

@@ -23,7 +23,7 @@ class Tally:
 
     Attributes:
         outcomes: Number of inputs by outcome.
-        defects: For each defect, the number of the input, the outcome, and a text that shows it.
+        defects: For each defect, the index of the input, the outcome, and a text that shows it.
     """
 
     def __init__(self) -> None:

@@ -235,7 +235,7 @@ def _environment(path: Path, number: int) -> None:
         for variable in configuration.VARIABLES:
             configuration.read(variable.name)
         optimisation_level()
-        blocked_programs.max_parked()
+        blocked_programs.max_blocked()
         pool.default_threads()
         configuration.cache_directory()
         jit.host_lanes()

@@ -58,7 +58,7 @@ class Group:
 
 
 def parsed(data: bytes) -> Group:
-    """Parse a text as a tree; unmatched brackets are words."""
+    """Parse text as a tree; unmatched brackets are words."""
     stack = [Group()]
     for token in _TOKEN.findall(data):
         if token in _CLOSING:
@@ -75,7 +75,7 @@ def parsed(data: bytes) -> Group:
 
 
 def restructured(data: bytes, random: Random) -> bytes:
-    """Return a text with some changes of its structure."""
+    """Return the text with a few changes to its structure."""
     tree = parsed(data)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         groups = _groups(tree)
@@ -130,7 +130,7 @@ def _remove(groups: list[Group], random: Random) -> None:
 
 
 def _double_key(groups: list[Group], random: Random) -> None:
-    """Repeat a key of JSON or TOML with another value."""
+    """Repeat a JSON or TOML key with another value."""
     keyed = [
         (group, n)
         for group in groups

@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True)
     rows = chosen_rows(options.only)
     if not rows:
-        errors.print("gpu_op_table: no row contains a text of --only", markup=False)
+        errors.print("gpu_op_table: no row contains any text given by --only", markup=False)
         return 2
     if options.reference == "gpu" and not torch.cuda.is_available():
         errors.print(

@@ -58,7 +58,7 @@ def add_sizes(command: argparse.ArgumentParser) -> None:
     add("--timeout", type=float, default=has.timeout, help="seconds for a script")
     add("--seconds", type=float, default=has.seconds, help="seconds for the proof of a launch")
     add("--patience", type=float, default=has.patience, help="seconds for a script and its proofs")
-    add("--memory", type=int, default=has.memory, help="bytes of a launch's tensors (2^31)")
+    add("--memory", type=int, default=has.memory, help="most bytes of a launch's tensors (2^31)")
     add("--attacks", type=int, default=has.attacks, help="random launches against each proof")
     add("--attack-seconds", type=float, default=has.attack_seconds, help="limit for each proof")
     add("--json", type=Path, metavar="FILE", help="every launch, as JSON")
@@ -97,7 +97,7 @@ def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
         help="checks of the pytest plugin, for example default; off: plain pytest",
     )
     add("--timeout", type=float, default=60.0, help="seconds for a case")
-    add("--silence", type=float, default=600.0, help="seconds without an outcome before a kill")
+    add("--silence", type=float, default=600.0, help="kill a process after S silent seconds")
 
 
 def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]:

@@ -33,7 +33,7 @@ _CHECKS = "memcheck,racecheck,overflow"
 #: sizes, which take a tenth of the time.
 _TINY, _SMALL = (1 << 11, 1 << 6), (1 << 14, 1 << 10)
 _SMALL_EVERY = 8
-#: One of this number of launches is large, and takes a hundred times as long as an executed one.
+#: One in this many launches is large, and takes a hundred times as long as an executed one.
 _LARGE_EVERY = 64
 #: Number of launches after which findings are examined.
 _TOGETHER = 64

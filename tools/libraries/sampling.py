@@ -1,8 +1,8 @@
 """A pytest plugin that runs a sample of the cases of every function, and records their outcomes.
 
 `checkout.py` loads it with `-p tools.libraries.sampling`, and sets environment variables that
-select the cases and name the report file. Each outcome is written as soon as the case has ended, as
-a line of JSON. Therefore a crash or a timeout loses one case only.
+select the cases and name the report file. Each outcome is written as a line of JSON as soon as the
+case has ended, so that a crash or a timeout loses one case only.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: P
 
 def reason_form(reason: str) -> str:
     """Return the kind of a reason, without the details of one kernel."""
-    late = "no time left: " if reason.startswith("there was no time left: ") else ""
+    late = "no time left: " if reason.startswith("the time limit of ") else ""
     for pattern, form in _FORMS.items():
         if re.search(pattern, reason):
             return late + form

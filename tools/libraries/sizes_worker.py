@@ -1,7 +1,7 @@
 """Runs a script and proves its launches for all sizes: `python -m tools.libraries.sizes_worker`.
 
 `sizes.py` starts a process for each script. The result of each launch is written as a line of JSON
-as soon as it is known. Therefore a process that is killed loses one launch only.
+as soon as it is known, so that killing a process loses the result of one launch only.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ SUITES = {
             left_out={
                 "test_view_blocksize_constexpr$": "stores past the end of its result",
                 "test_config_flatten_issue": "stores past the end of its result",
-                "test_to_triton_code_optional_config": "wants the search, which is switched off",
+                "test_to_triton_code_optional_config": "needs the search, which is switched off",
             }
         ),
         device_map="cuda=cpu,capability=9.0,sms=132",

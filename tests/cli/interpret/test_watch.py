@@ -150,6 +150,7 @@ def test_selections_without_values_are_warned_of(ttools: Run, script: str, tmp_p
             ("--watch", "acc", "--engine", "eager"),
             "need native code, so they cannot be used with --engine eager",
         ),
+        (("--compare", "eager", "--timeout", "9"), "--timeout cannot be used with --engine eager"),
     ],
 )
 def test_usage_errors(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:

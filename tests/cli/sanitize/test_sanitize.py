@@ -431,7 +431,7 @@ and the host reads them at line 15
   grid: (15, 1, 1)
 """
     assert result.stdout.startswith(golden), result.stdout + result.stderr
-    assert "  unwritten.py:15: the host reads it here\n" in result.stdout
+    assert "  unwritten.py:15: the host reads the tensor here\n" in result.stdout
     assert "   15 | print(bool(torch.isnan(read).any()))\n" in result.stdout
     headline = "warning[unwritten_output]: 10 of 60 elements of `out_ptr` were never written"
     assert headline in result.stdout

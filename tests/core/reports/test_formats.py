@@ -96,6 +96,15 @@ def test_no_text_breaks_a_writer(form: str, text: str, line: int, column: int) -
         assert len(list(suite)) == 1
 
 
+@pytest.mark.parametrize("form", WRITERS)
+def test_every_format_has_the_notes(form: str, report: Report) -> None:
+    race = report.findings[1]
+    notes = ("the grid has 2 programs along axis 1", *(f"note {n}" for n in range(9)))
+    related = (replace(race.related[0], message=f"place {n}") for n in range(9))
+    crowded = replace(race, notes=notes, related=tuple(related), cause=None)
+    assert notes[0] in write_report(replace(report, findings=(crowded,)), form)
+
+
 # --- JSON -------------------------------------------------------------------------------------
 
 

@@ -222,7 +222,7 @@ def test_handlers_of_the_program_are_visible() -> None:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     threads = threading.enumerate()
     report: Any = lambda number: None  # noqa: E731
-    with stopping.last_words(report), interpret():
+    with stopping.before_termination(report), interpret():
         for_ever[(1,)](out, 10)
         assert {number: signal.getsignal(number) for number in handlers} == handlers
         assert threading.enumerate() == threads
@@ -230,8 +230,8 @@ def test_handlers_of_the_program_are_visible() -> None:
 
 FORK = """
 import os, signal, time
-from ttools.interpreter.runtime.stopping import last_words
-with last_words(lambda number: print("last words", number, flush=True)):
+from ttools.interpreter.runtime.stopping import before_termination
+with before_termination(lambda number: print("terminated by", number, flush=True)):
     child = os.fork()
     if child == 0:
         time.sleep(60)
@@ -246,15 +246,15 @@ def test_forks_print_no_report() -> None:
     completed = subprocess.run(
         [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False
     )
-    assert completed.stdout == "-15\nlast words 15\n"
+    assert completed.stdout == "-15\nterminated by 15\n"
     assert (completed.returncode, completed.stderr) == (-signal.SIGTERM, "")
 
 
 OWN_HANDLER = """
 import os, signal, time
-from ttools.interpreter.runtime.stopping import last_words
+from ttools.interpreter.runtime.stopping import before_termination
 signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))
-with last_words(lambda number: print("last words", flush=True)):
+with before_termination(lambda number: print("terminated", flush=True)):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.2)
 """

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 import triton.profiler as proton
+from tests.chromium import Chromium
 
 from ttools.core.location import SourceLocation
 from ttools.profiler import ProfileAnalysis, profile
@@ -112,6 +114,15 @@ def test_without_a_device_and_without_launches(tmp_path: Path, dump_dom: DumpDom
     assert "No source could be read." in page.words
 
 
+#: The names in the tree, and whether each lies within its rectangle.
+_NAMES_IN_TREE = """[...document.querySelectorAll("#tree g")].flatMap((group) => {
+  const [text, rect] = ["text", "rect"].map((part) => group.querySelector(part));
+  if (!text) return [];
+  const [own, room] = [text, rect].map((part) => part.getBoundingClientRect());
+  return [[text.textContent, own.left >= room.left && own.right <= room.right]];
+})"""
+
+
 def opened(prof: ProfileAnalysis, folder: Path, dump_dom: DumpDom, act: str = "") -> Page:
     """Return the page in Chromium after a script of user actions."""
     path = folder / "page.html"
@@ -129,6 +140,27 @@ def test_charts_are_drawn(profiled: ProfileAnalysis, tmp_path: Path, dump_dom: D
     assert groups == ["run", "<step>", "scale_kernel", "square_kernel"]
     (canvas,) = page.all("canvas")
     assert canvas["data-drawn"] == "3"
+
+
+def test_names_in_the_tree_fit_into_their_parts(
+    profiled: ProfileAnalysis, tmp_path: Path, chromium: Chromium
+) -> None:
+    def part(name: str, seconds: float, children: list[dict[str, Any]]) -> dict[str, Any]:
+        facts = {"kind": "kernel", "launches": 1, "flops": 0, "bytes": 0, "metrics": {}}
+        return {"name": name, "seconds": seconds, "children": children, **facts}
+
+    children = [part(f"mmmWWW{n}_kernel", 1.0 + n, []) for n in range(20)]
+    tree = part("run", sum(child["seconds"] for child in children), children)
+    document = write_page(profiled)
+    match = re.search(r'id="data">(.*?)</script>', document)
+    assert match is not None
+    data = json.dumps({**json.loads(match[1]), "tree": tree})
+    page = tmp_path / "page.html"
+    page.write_text(document.replace(match[1], data), "utf-8")
+    names = chromium.evaluate(page, _NAMES_IN_TREE)
+    assert ["run", True] in names
+    assert any(name.endswith("…") for name, _ in names)
+    assert all(fits for _, fits in names), names
 
 
 def test_the_page_opens_with_the_roofline_and_the_hottest_lines(

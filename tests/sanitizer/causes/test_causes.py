@@ -124,6 +124,21 @@ def negative(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def store_without_mask(x_ptr, o_ptr, n, s, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s + offs, mask=offs < n)
+    tl.store(o_ptr + row * s + offs, x * 2)
+
+
+@triton.jit
+def every_other_lane(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs % 2 == 0)
+    tl.store(o_ptr + offs, x)
+
+
+@triton.jit
 def reversed_in_place(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     a = tl.load(x_ptr + offs)
@@ -216,6 +231,29 @@ def test_an_index_that_the_mask_does_not_bound_is_the_cause() -> None:
         assert [name for name, _ in finding.variables[:3]] == ["rk", "k", "K"]
         assert len(finding.variables) <= 8
         assert "does not bound `rk`" in str(finding.help)
+
+
+@pytest.mark.parametrize(("rows", "stride"), [(1, 50), (4, 50), (4, 64)])
+def test_undefined_lanes_have_the_cause_of_the_store_that_lacks_the_mask(
+    rows: int, stride: int
+) -> None:
+    x, o = torch.ones(rows * stride), torch.zeros(rows * stride - stride + 50)
+    groups = grouped(store_without_mask, (rows,), x, o, 50, stride, BLOCK=64)
+    group = groups[0]
+    assert {"oob_store", "uninit_read"} <= {finding.kind for finding in group}
+    assert group[0].cause is not None
+    assert (group[0].cause.kind, group[0].cause.name) == ("index", "offs")
+    assert "1 access leaves its tensor" in cause_text(group)
+    assert cause_text(group).endswith("1 use of undefined lanes follows")
+    (undefined,) = (finding for finding in group if finding.kind == "uninit_read")
+    line = store_without_mask.starting_line_number + 5
+    assert undefined.help == f"give the access in line {line} the mask of this load"
+
+
+def test_undefined_lanes_inside_the_tensor_have_another_cause() -> None:
+    groups = grouped(every_other_lane, (1,), torch.ones(64), torch.zeros(50), BLOCK=64)
+    kinds = [[finding.kind for finding in group] for group in groups]
+    assert sorted(kinds) == [["oob_store"], ["uninit_read"]]
 
 
 def test_a_race_that_does_not_depend_on_the_mask_is_a_group_of_its_own() -> None:

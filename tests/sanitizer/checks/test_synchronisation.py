@@ -105,6 +105,8 @@ def test_signals_that_are_raised_again_before_they_are_consumed(waits: bool) -> 
     hang = report.findings[0]
     assert (hang.kind, hang.argument.name) == ("deadlock", "full_ptr")
     (again,) = hang.related
-    assert again.message.startswith("set here again before it was taken")
+    assert again.message.startswith(
+        "the word is set again here before another program has received"
+    )
     assert "raised again" in linecache.getline(again.location.file, again.location.line)
-    assert hang.help == "let the program that sets the word wait until it has been taken"
+    assert hang.help.endswith("wait until another program has received the signal")

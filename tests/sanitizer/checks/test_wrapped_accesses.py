@@ -40,7 +40,7 @@ def test_it_names_the_access_that_follows() -> None:
         gathered[(1,)](torch.rand(128), index, torch.empty(32), 0, B=16)
     (finding,) = report.findings
     (related,) = finding.related
-    assert related.message == "it leads outside the memory of `x_ptr` here, in 2 lanes"
+    assert related.message == "the overflow leads outside the memory of `x_ptr` here, in 2 lanes"
     assert related.location is not None
     assert finding.location is not None
     assert related.location.line == finding.location.line + 1

@@ -98,7 +98,7 @@ def test_pointer_from_memory_has_no_parameter(source: Path) -> None:
 def test_operation_that_is_no_access(source: Path) -> None:
     operation = site(source, "", "total = tl.sum")
     assert operation.location is not None
-    assert (operation.location.line, operation.is_compilers) == (line_of("total = tl.sum"), False)
+    assert (operation.location.line, operation.is_inserted) == (line_of("total = tl.sum"), False)
 
 
 def test_without_ttir_only_the_line_is_known(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_memory_written_through_descriptors() -> None:
 
 def test_scratch_memory_of_the_compiler(source: Path) -> None:
     descriptor = site(source, "read", "out = tl.make_tensor_descriptor")
-    assert descriptor.is_compilers
+    assert descriptor.is_inserted
     assert is_scratch(read(5000), launch(source), descriptor)
     assert not is_scratch(read(1000), launch(source), descriptor)  # in an argument
     assert not is_scratch(read(5000), launch(source), site(source, "read", "return tl.load(ptr)"))

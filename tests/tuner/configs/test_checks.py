@@ -57,7 +57,7 @@ def test_two_spellings_of_a_name(tmp_path: Path) -> None:
         write(tmp_path / QUANTISED.format(size, "H200", shape), {"1": CONFIG})
     found = messages(tmp_path)
     assert [kind for kind, _ in found] == ["config_duplicate", "config_name"]
-    assert "has a blank in block_shape, where the other files of this folder have none" in str(
+    assert "has a space in block_shape, whereas the names of the other files in this folder" in str(
         found
     )
 

@@ -72,7 +72,7 @@ def test_experts_are_part_of_the_name() -> None:
 def test_keys_and_devices_that_have_no_name_are_refused() -> None:
     with pytest.raises(UsageError, match="needs numbers M and N and K"):
         WRITERS["vllm"]([entry(4, 1, n=3)])
-    with pytest.raises(UsageError, match="the name of a GPU"):
+    with pytest.raises(UsageError, match="the name of the GPU"):
         WRITERS["sglang"]([entry(4, 1, "cpu: this one, 2 threads")])
 
 

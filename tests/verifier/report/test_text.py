@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ttools.verifier.judging import judge
+from ttools.verifier.report.findings import report_of
 from ttools.verifier.report.text import _CASES, circumstances, line_of, text_of
-from ttools.verifier.result import CLASSES, Failure, Verification
+from ttools.verifier.result import CLASSES, CONSEQUENCES, Failure, Verification, ranked
+from ttools.verifier.run import verification_run
 
 
 def test_failures_are_described_completely() -> None:
@@ -106,6 +107,48 @@ def test_a_failure_shows_its_line_and_advice() -> None:
     assert "    of two lines" in text_of(found, "k.py:softmax", verbose=True)
 
 
+def _unlocated(name: str, test: str | None = None) -> Failure:
+    return Failure(failure=name, detail=f"{name} at [0]", sizes={"N": 4}, test=test)
+
+
+def test_a_failure_with_a_source_line_comes_before_those_that_it_explains() -> None:
+    (unwritten,) = _failures("unwritten")
+    folder = "/home/somebody/" + "a folder with a long name/" * 4
+    wrong = _unlocated("wrong_values", test=f"{folder}test_wrong.py")
+    failures = ranked([_unlocated("stale_state"), wrong, _unlocated("exception"), unwritten])
+    assert [(failure.failure, failure.consequence_of) for failure in failures] == [
+        ("unwritten", ""),
+        ("exception", ""),
+        ("stale_state", "unwritten"),
+        ("wrong_values", "unwritten"),
+    ]
+    found = Verification(verdict="fail", failures=failures, covered={"cases": 1})
+    assert Verification.of_dict(found.as_dict()) == found
+    text = text_of(found, "k.py:softmax")
+    assert (
+        "  2 further failures are probably consequences of `unwritten` (`--verbose` shows\n"
+        "    them in full):\n"
+        "    stale_state: stale_state at [0]\n"
+        "    wrong_values: wrong_values at [0]\n"
+        f"      test: {wrong.test}\n"
+    ) in text
+    assert text.index("unwritten: ") < text.index("exception: ") < text.index("stale_state: ")
+    whole = text_of(found, "k.py:softmax", verbose=True)
+    assert whole.count("probably a consequence of `unwritten`") == 2
+    assert whole.count("inputs: N=4") == 3
+    notes = report_of(found, "k.py:softmax").findings[2].notes
+    assert "probably a consequence of the failure `unwritten`" in notes
+
+
+def test_without_a_source_line_no_failure_explains_others() -> None:
+    failures = ranked(map(_unlocated, reversed(CLASSES)))
+    assert [failure.failure for failure in failures] == list(CLASSES)
+    assert not any(failure.consequence_of for failure in failures)
+    located = ranked(_failures("memory", "wrong_values"))
+    assert not any(failure.consequence_of for failure in located)
+    assert set(CONSEQUENCES) | set().union(*CONSEQUENCES.values()) <= set(CLASSES)
+
+
 @pytest.mark.parametrize("count", range(1, len(CLASSES) + 1))
 def test_reports_fit_on_a_screen(count: int) -> None:
     failures = _failures(*CLASSES[:count])
@@ -132,7 +175,7 @@ def test_what_weakens_a_verdict_is_in_the_first_line() -> None:
 
 
 def test_no_kind_of_case_is_shown_by_its_internal_name() -> None:
-    source = Path(judge.__file__).read_text("utf-8")
+    source = Path(verification_run.__file__).read_text("utf-8")
     kinds = set(re.findall(r'(?:_named|_covered)[\[(]\s*"([^"]+)"', source))
     kinds |= set(re.findall(r'_try\("([^"]+)"', source))
     assert len(kinds) > 10
@@ -143,3 +186,14 @@ def test_the_line_of_a_batch_gives_the_reason_of_an_unknown_verdict() -> None:
     note = "the file cannot be loaded"
     lost = Verification(verdict="inconclusive", failures=(), covered={}, notes=(note,))
     assert line_of("lost.py", lost) == f"lost.py: unknown ({note})"
+
+
+def test_a_pass_tells_the_largest_error() -> None:
+    covered = {"cases": 3, "largest errors": {"result (float16)": 0.42, "total (float32)": 0.0}}
+    passed = Verification(verdict="pass", failures=(), covered=covered)
+    text = " ".join(text_of(passed, "k").split())
+    assert (
+        "largest error, as a share of the tolerance: 42% in result (float16), 0% in total (float32)"
+    ) in text
+    failed = Verification(verdict="fail", failures=(), covered=covered)
+    assert "largest error" not in text_of(failed, "k")

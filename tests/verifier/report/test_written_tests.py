@@ -15,9 +15,9 @@ from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import VIEWS, TensorImage, laid_out, storage_bytes
 from ttools.verifier.cases.values import KINDS as KINDS_OF_VALUES
 from ttools.verifier.cases.values import changed
-from ttools.verifier.judging.finding_classes import MEMORY, RACES
 from ttools.verifier.report.written_tests import Call, write_test
 from ttools.verifier.result import Failure
+from ttools.verifier.run.finding_classes import MEMORY, RACES
 
 FILE = Path(__file__).parent / "kernels_for_written_tests.py"
 #: For each candidate: the class of the failure, its evidence, and whether the test needs ttools.

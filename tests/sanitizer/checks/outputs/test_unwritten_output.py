@@ -93,7 +93,7 @@ def test_message_of_a_finding() -> None:
     assert finding.notes == ("elements 896 to 999 of 1,000", "grid: (7, 1, 1)")
     (reader,) = finding.related
     assert reader.location is not None
-    assert (reader.location.file, reader.message) == (__file__, "the host reads it here")
+    assert (reader.location.file, reader.message) == (__file__, "the host reads the tensor here")
     assert finding.message.endswith(f" line {reader.location.line}")
     assert finding.location is not None
     assert finding.location.file == __file__

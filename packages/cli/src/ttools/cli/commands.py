@@ -92,12 +92,12 @@ class Group(TyperGroup):
     """The `ttools` command group."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Report wrong options before the command in a sentence."""
+        """Parse the options before the name of the command; report wrong ones in a sentence."""
         with _errors_as_sentences():
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Resolve two words to a command, if there is one, even if a script has the second name.
+        """Resolve two words to a command, if there is one, even if the second names a script.
 
         Raises:
             UsageError: The second word is mistyped.
@@ -113,7 +113,7 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _hint(self, word: str) -> str:
-        """Return which command a word that is no command may mean."""
+        """Return a suggestion of commands for a word that is not the name of a command."""
         names = sorted({name.partition(" ")[0] for name in self.commands})
         if own := _OTHER_NAMES.get(word, ""):
             return f"; {own}"
@@ -138,7 +138,7 @@ class Command(TyperCommand):
     """A command of `ttools`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Report wrong options and values in sentences with suggestions."""
+        """Parse the command's options; report wrong options and values with suggestions."""
         with _errors_as_sentences():
             return super().parse_args(ctx, args)
 
@@ -162,7 +162,7 @@ class Command(TyperCommand):
 
 
 def _sentence(error: Any) -> str:
-    """Return the message of an error of typer as a sentence with a suggestion."""
+    """Return the message of a typer error as a sentence with a suggestion."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ttools"
     if name := getattr(error, "option_name", ""):

@@ -87,7 +87,7 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str) -> list[str]:
-    """Return files and folders whose paths begin with a text."""
+    """Return files and folders whose paths begin with the incomplete word."""
     head = incomplete[: incomplete.rfind("/") + 1]
     try:
         entries = sorted(Path(head or ".").iterdir())

@@ -260,13 +260,13 @@ def write_tables(
     shown = (console or stdout()) if output is None else None
     if shown is not None and shown.is_terminal:
         for table in tables:
-            shown.print(table)
+            shown.print(table, crop=False)
         return
     file = io.StringIO()
     width = shown.width if shown else _FILE_WIDTH
     plain = Console(file=file, width=width, force_terminal=False, **_PLAIN)
     for table in tables:
-        plain.print(table)
+        plain.print(table, crop=False)
     # Trailing spaces are removed, since the text may be pasted or read by programs.
     text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
     write_text(text, output, sys.stderr if shown is not None and shown.stderr else None)

@@ -43,7 +43,7 @@ class State:
         unit: Noun for the units, in the plural.
         one: Noun for one unit; by default `unit` without its last letter.
         facts: Further information, such as the best result so far.
-        waits: True if the script waits meanwhile and writes nothing.
+        waits: True if the script waits during the work and writes nothing.
         seconds: Duration so far; by default the time since the run began.
     """
 

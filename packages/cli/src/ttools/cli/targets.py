@@ -55,7 +55,7 @@ REPLAY_HELP = """Run the launches of a record on the CPU again.
 
 
 class ReplayCommand(TargetCommand):
-    """`interpret` for records only."""
+    """A variant of `interpret` that accepts only records."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Require a record.
@@ -155,7 +155,7 @@ def kernels_path(words: Sequence[str], suffix: str) -> str | None:
         suffix: Extension of the expected files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
 
     Raises:
-        UsageError: Other words follow it, or it does not exist.
+        UsageError: The file does not exist, or other words follow it.
     """
     if not words or not words[0].endswith(suffix):
         return None

@@ -57,7 +57,7 @@ class Result:
 
     Attributes:
         name: Subject of the check.
-        status: Severity; `info` states a fact without judging it.
+        status: Severity; `info` states a fact that is neither good nor bad.
         detail: The outcome in one line.
         help: The remedy, if there is one.
     """
@@ -336,7 +336,7 @@ def _variables() -> Finding:
         for name, value in present.items()
     )
     if unknown:
-        return "warning", listed, f"ttools has no variable {', '.join(unknown)}"
+        return "warning", listed, f"ttools does not use {', '.join(unknown)}; check the spelling"
     if present.get("TRITON_INTERPRET", "0") not in ("", "0"):
         return "warning", listed, "unset TRITON_INTERPRET: kernels run in Triton's interpreter"
     return "info", listed
@@ -345,7 +345,7 @@ def _variables() -> Finding:
 def _settings() -> Finding:
     settings = read_settings()
     if settings is None:
-        return "info", "no pyproject.toml with [tool.ttools] in this folder or above"
+        return "info", "no pyproject.toml with [tool.ttools] in this folder or a parent folder"
     listed = [
         f"{name}={value}"
         + ("" if os.environ.get(name) == value else f" (the environment has {os.environ[name]})")

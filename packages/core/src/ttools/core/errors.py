@@ -62,16 +62,6 @@ def file_errors(doing: str) -> Iterator[None]:
         raise UsageError(f"cannot {doing}: {error.strerror}") from error
 
 
-def require_names(only: object) -> None:
-    """Reject a string as the argument `only`, which expects a list of kernel names.
-
-    Raises:
-        UsageError: The argument is a string, whose characters would be treated as names.
-    """
-    if isinstance(only, str):
-        raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
-
-
 class FailuresError(TtoolsError):
     """A result did not pass; the text is its report.
 

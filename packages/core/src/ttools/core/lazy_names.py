@@ -16,17 +16,17 @@ def lazy_names(
         package: Name of the package.
         modules: Maps each public name to the submodule that defines it, or to `""` if the name is
             itself a submodule.
-        moved: Maps each name that has moved to its new package. Access through the old package
-            issues a `DeprecationWarning` that names the new one.
+        moved: Maps each former name to the full new one, such as `ttools.prove.prove`. Its use
+            issues a `DeprecationWarning` that gives the new name.
     """
     moved = moved or {}
 
     def getattribute(name: str) -> object:
         if name in moved:
-            new = moved[name]
-            text = f"{package}.{name} has moved: import it from {new}, as {new}.{name}"
+            owner, _, new_name = moved[name].rpartition(".")
+            text = f"{package}.{name} is now {moved[name]}"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
-            return getattr(import_module(new), name)
+            return getattr(import_module(owner), new_name)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if not modules[name]:

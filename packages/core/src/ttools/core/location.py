@@ -109,7 +109,7 @@ def notebook_cell(file: str) -> str | None:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """Return a location and the locations of its callers, each with the callers further out."""
+    """Return a location and those of its callers, each with the rest of the call stack."""
     bare = (location, *location.callers)
     return [replace(link, callers=bare[n + 1 :]) for n, link in enumerate(bare)]
 

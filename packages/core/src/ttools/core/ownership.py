@@ -109,7 +109,7 @@ def owner_of_function(function: Any) -> Owner:
 
 
 def owner_of_module(module: ModuleType) -> Owner:
-    """Return the owner of a module's code; the user for a namespace package, which has none."""
+    """Return the owner of a module's code; `user` for a namespace package, which has no code."""
     file = getattr(module, "__file__", None)
     if isinstance(file, str):
         return owner_of_file(file)
@@ -127,7 +127,7 @@ def is_program_file(file: str) -> bool:
     """Return whether a report may show a file as part of the user's program.
 
     Installed libraries count as part of the program. ttools, Triton, torch and the standard library
-    do not, nor does code that was made from text.
+    do not, nor does code that was compiled from a string.
     """
     return not file.startswith("<") and owner_of_file(file) not in _NOT_PROGRAM
 
@@ -135,8 +135,8 @@ def is_program_file(file: str) -> bool:
 def is_program_frame(frame: FrameType) -> bool:
     """Return whether a report may show a frame as part of the user's program.
 
-    In contrast to `is_program_file`, code that the user runs from text also counts, such as that of
-    `python -c`.
+    In contrast to `is_program_file`, code that the user compiles from a string also counts, such as
+    that of `python -c`.
     """
     return owner_of_frame(frame) not in _NOT_PROGRAM
 

@@ -26,9 +26,9 @@ _ABSENT = object()
 
 
 class Patches:
-    """A set of replaced attributes that are undone together; a context manager.
+    """A context manager for a set of replacements that are undone together.
 
-    It may be entered several times, also by several threads; the last exit undoes everything. If
+    It may be entered several times, even by several threads; the last exit undoes everything. If
     `install` raises an exception, the replacements that it has made so far are undone.
 
     Args:
@@ -86,8 +86,9 @@ class Patches:
         self._installed.callback(undo)
 
     def enter(self, context: AbstractContextManager[object]) -> None:
-        """Enter a context and leave it when the replacements are undone, in reverse order with
-        them.
+        """Enter a context, and leave it when the replacements are undone.
+
+        Contexts are left and replacements are undone in the reverse order of their addition.
         """
         self._installed.enter_context(context)
 

@@ -25,7 +25,8 @@ Point = Mapping[str, Any]
 FEWEST = 3
 #: Number of points of each side from which the first condition is derived.
 _FIRST = 2
-#: More names or points than this are not examined, because the pairs of names would take long.
+#: Maximum number of names that are examined, because all pairs of them are tried, and maximum
+#: number of points; with more points, no condition is derived.
 _MOST_NAMES, _MOST_POINTS = 24, 2_000
 #: Maximum number of points of the other side to which the distance of a point is computed.
 _MOST_COMPARED = 200
@@ -235,7 +236,7 @@ def _of_two(
 
 
 def _bound(sign: str, passing: int, failing: int, fixed: Mapping[str, int]) -> str:
-    """Return a bound between two values, by the name of the only constant there, if there is one.
+    """Return a bound between two values; if exactly one constant lies between them, name it.
 
     Args:
         sign: Sign of the comparison, `>` or `<`.

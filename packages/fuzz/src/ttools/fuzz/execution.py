@@ -78,7 +78,7 @@ class Runner:
         return {b.name: to_numpy(tensors[b.name], b) for b in self._program.buffers}
 
     def launch_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the memory after a launch with tensors on a device, by the active driver."""
+        """Launch the kernel with Triton's active driver and tensors on a device; return memory."""
         tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
         self._start(tensors)
         return {b.name: to_numpy(tensors[b.name].cpu(), b) for b in self._program.buffers}
@@ -89,7 +89,7 @@ class Runner:
         self._start(tensors, warmup=True)
 
     def run_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the memory after a launch by the engine with tensors on a device."""
+        """Launch the kernel on the engine with tensors on a device; return memory."""
         from ttools.interpreter import interpret
 
         with interpret():
@@ -123,7 +123,7 @@ class _Guarding:
         from ttools.interpreter.run.bounds import GUARDS
 
         regions = launch.regions
-        # Pointers in functions that are not inlined may lead to any argument.
+        # Pointers in functions that are not inlined may derive from any argument.
         storages = sorted({region.storage for region in regions if region.storage[1]})
         return launch.execute(GUARDS, regions=regions, allocations=lambda: storages)
 

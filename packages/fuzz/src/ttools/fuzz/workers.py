@@ -222,7 +222,7 @@ class _Worker:
         return worker
 
     def end(self) -> None:
-        """End the process, if there is one."""
+        """Terminate the process, if there is one."""
         if self._process is not None:
             self._process.end()
         self._process = None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.device_map.map_option import emulated_gpu, read_device_map
 from ttools.core.device_map.mapping import map_devices
-from ttools.core.errors import UsageError, require_names
+from ttools.core.errors import UsageError
 from ttools.core.json_document import json_text
+from ttools.core.kernel_selector import kernel_selector
 from ttools.core.reports.notebook import Part, Table, Text
 from ttools.core.reports.result import Result
 from ttools.interpreter.abi.module import DotMode
@@ -241,7 +242,7 @@ def interpret(
         read_device_map(device_map)
     return Interpretation(
         Run(
-            selects=_selector(only),
+            selects=kernel_selector(only),
             launch_options=LaunchOptions(
                 threads=threads, order=order, seed=seed, programs=programs, seconds=timeout or None
             ),
@@ -261,13 +262,3 @@ def interpret(
 def _check(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise UsageError(f"{name}={value!r}: must be one of {', '.join(choices)}")
-
-
-def _selector(only: Sequence[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
-    if only is None:
-        return lambda name: True
-    if callable(only):
-        return only
-    require_names(only)
-    names = frozenset(only)
-    return names.__contains__

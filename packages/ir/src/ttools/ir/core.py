@@ -336,8 +336,8 @@ class Module:
     A `tt.func` has the attributes `sym_name`, `visibility` ("public" | "private") and `arg_attrs`
     (a tuple of dicts, one per argument), and one region whose entry block holds the arguments.
 
-    `first_column` is the number of the first column of a line in the text of the module: 0 in
-    Triton 3.6 and 3.7, otherwise 1. The locations in the IR always count columns from 1.
+    `first_column` is the number that the text of the module gives to the first column of a line: 0
+    in Triton 3.6 and 3.7, otherwise 1. Locations in the IR always count columns from 1.
     """
 
     functions: dict[str, Operation]

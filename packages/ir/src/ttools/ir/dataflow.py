@@ -33,7 +33,7 @@ Node = TypeVar("Node", bound=Hashable)
 def reachable(
     starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]
 ) -> Iterator[Node]:
-    """Yield the given nodes, and the nodes reachable from them, each once in breadth-first order.
+    """Yield the given nodes and all nodes reachable from them, once each, in breadth-first order.
 
     Args:
         following: Returns the successors of a node; called after the node was yielded.

@@ -214,7 +214,7 @@ class Expr:
         return quotient, rest
 
     def leading(self) -> tuple[Monomial, int] | None:
-        """Return the monomial of the highest degree and its coefficient; None for the zero."""
+        """Return the monomial of the highest degree and its coefficient; None for zero."""
         if not self.terms:
             return None
         return max(self.terms.items(), key=lambda e: (len(e[0]), [s.order for s in e[0]]))
@@ -252,14 +252,14 @@ ONE: Final = Expr({(): 1})
 
 
 def as_expr(value: Expr | Symbol | int) -> Expr:
-    """Return the expression of a number or a symbol."""
+    """Return a number or a symbol as an expression."""
     if isinstance(value, Expr):
         return value
     return Expr({(value,): 1}) if isinstance(value, Symbol) else Expr({(): int(value)})
 
 
 def product(factors: Iterable[Expr]) -> Expr:
-    """Return all factors multiplied."""
+    """Return the product of all factors."""
     return reduce(operator.mul, factors, ONE)
 
 

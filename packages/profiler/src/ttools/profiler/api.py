@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import ttools.profiler.report.formats  # noqa: F401 (registers the formats of results)
 from ttools.core.environment import gpu_usable
-from ttools.core.errors import UsageError, require_names
+from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, device_of_machine, one_gpu, read_gpu
 from ttools.interpreter.abi.module import DotMode
 from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
@@ -25,7 +25,7 @@ def profile(
     gpu: str | Device | None = None,
     device: str | Device | None = None,
     target: str | None = None,
-    only: Sequence[str] | None = None,
+    only: Sequence[str] | Callable[[str], bool] | None = None,
     threads: int | None = None,
     counts: bool = True,
     line_times: bool = False,
@@ -53,7 +53,7 @@ def profile(
             is in the table.
         device: Former name of `gpu`.
         target: Architecture to compile for, if it is not that of the GPU.
-        only: Names of the kernels to profile; all others run unprofiled.
+        only: Names of the kernels to profile, or a predicate on names; all others run unprofiled.
         threads: Number of threads that run the programs of a launch on the CPU; by default as many
             as torch uses.
         counts: If False, launches on a GPU are not counted. Counting may copy the tensors of the
@@ -92,7 +92,6 @@ def profile(
             kernel[grid](x, y, n)
         print(prof.analyse().frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])
     """
-    require_names(only)
     if on not in ("auto", "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if context not in ("shadow", "python"):

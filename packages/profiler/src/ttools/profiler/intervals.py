@@ -25,8 +25,8 @@ _ROUNDING = 1e-9
 #: The factors by which two runs of one program may differ beyond the spread of their launches: for
 #: one profile per side, and for several profiles, whose own spread is known. Clocks of a GPU are
 #: assumed to vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic
-#: took 0.56 to 1.0 ms in six runs (24% around the mean), and runs that do not alternate differ by
-#: other load.
+#: took 0.56 to 1.0 ms in six runs (24% around the mean), and runs that do not alternate also differ
+#: because the load of the machine changes.
 BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: The share of launches at either end that is trimmed because of outliers.
 _TRIMMED = 0.2

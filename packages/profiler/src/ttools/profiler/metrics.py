@@ -107,7 +107,7 @@ def _group(
     """Return metrics that are computed by the same method.
 
     Args:
-        computed: Method of computation, in a phrase; complete metrics have their own.
+        computed: Method of computation, in a phrase; a complete `Metric` has its own.
         metrics: Name, kind, heading and description of each metric, or a complete `Metric`.
         needs: Requirement of the columns.
     """
@@ -122,7 +122,7 @@ _TIMED = "by the CPU's clock around the programs of a launch, or by Proton on a 
 _COUNTED = "counted by running the kernel with counters instead of its arithmetic"
 _COMPILED = "read from the kernel that Triton's compiler produces for the target"
 _OCCUPANCY = "from registers, shared memory and threads of a block, and the limits of the target"
-_ROOFLINE = "by the roofline: counts divided by the rates of the device"
+_ROOFLINE = "by the roofline model: counts divided by the peak rates of the device"
 _MODEL = "by the model of GPU times that docs/design/counting.md describes"
 _CODE = "from the machine code and the trip counts of its loops"
 _TRACED = "from the addresses of some programs, and the tile's layout in the compiled kernel"
@@ -138,10 +138,10 @@ _MEAN = Metric(
 )
 _WORK = _group(
     _COUNTED,
-    ("programs", "count", "programs", "Number of programs of a launch."),
+    ("programs", "count", "programs", "Number of programs in a launch."),
     ("flops", "amount", "flop", "Floating-point operations of a launch."),
-    ("bytes", "bytes", "bytes", "Bytes that a launch requests, each access counted."),
-    ("unique_bytes", "bytes", "unique", "Bytes that a launch touches, each counted once."),
+    ("bytes", "bytes", "bytes", "Total number of bytes that the accesses of a launch request."),
+    ("unique_bytes", "bytes", "unique", "Number of distinct bytes that a launch touches."),
 )
 _MASKED = Metric(
     *(
@@ -191,9 +191,9 @@ _REFUSAL = _group(
 _RESOURCES = (
     *_group(
         _COMPILED,
-        ("registers", "count", "registers", "Number of registers of a thread."),
+        ("registers", "count", "registers", "Number of registers per thread."),
         ("spilled", "bytes", "spilled", "Bytes of a thread's registers that are kept in memory."),
-        ("shared", "bytes", "shared", "Bytes of shared memory of a block."),
+        ("shared", "bytes", "shared", "Bytes of shared memory per block."),
         needs="target",
     ),
     *_group(
@@ -264,7 +264,7 @@ KERNELS = (
     _MASKED,
     Metric(
         *("updates", "number", "updates per element"),
-        "Average number of atomic updates of an element, in the launch with the most updates.",
+        "Average number of atomic updates per element, in the launch with the most updates.",
         "bytes that atomics request, divided by the distinct bytes among them",
     ),
     Metric(
@@ -368,7 +368,7 @@ SIGNATURES = (
     *_RESOURCES,
     Metric(
         *("waves", "number", "waves", "Number of times that the programs fill the device."),
-        "programs divided by the blocks that all multiprocessors hold at once",
+        "programs divided by the number of blocks that all multiprocessors together can hold",
         needs="target",
     ),
 )

@@ -1,6 +1,6 @@
 """Proofs that launches of Triton kernels are correct at all sizes, or the smallest size that fails.
 
-    ttools.prove.check_sizes(run, n=range(1, 1 << 33)).raise_for_failures()
+    ttools.prove.prove(run, n=range(1, 1 << 33)).raise_for_failures()
 
 The public names are imported on first use. pytest loads the plugin of this package at the start of
 each test run, which must not import torch or Triton.
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ttools.prove.api import SizesResult, check_sizes
+    from ttools.prove.api import SizesResult, prove
 
-__all__ = ["SizesResult", "check_sizes"]
+__all__ = ["SizesResult", "prove"]
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "api"))
+__getattr__ = lazy_names(
+    __name__, dict.fromkeys(__all__, "api"), moved={"check_sizes": "ttools.prove.prove"}
+)

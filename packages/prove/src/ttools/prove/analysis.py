@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ttools.core.compilation.compile_errors import message_in_one_line
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.location import user_location
 from ttools.core.ownership import is_program_frame
 from ttools.core.reports.sizes import Unproved, ranges_text
+from ttools.core.reports.wrapping import shortened
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute, with_symbols
 from ttools.prove.algebra.proofs import STRETCH, Limit
 from ttools.prove.algebra.solver import Solver, is_installed
@@ -29,11 +31,18 @@ from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import DATA_DECIDE, Key, Problem
 
 _MOST_PATHS = 96
+#: Maximum length of the message of an exception in a reason.
+_LONGEST = 200
 #: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (Z3, which is not installed, may be able to prove this)"
 #: Kinds of problems that are not findings, but prevent proofs.
 _HINDRANCES = frozenset({"model"})
+
+
+def late_text(seconds: float) -> str:
+    """Return what a report says about goals for which a time limit in seconds left no time."""
+    return f"the time limit of {seconds:g} s was reached (--timeout)"
 
 
 @dataclass
@@ -55,6 +64,8 @@ class Analysis:
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         within: Expressions over sizes; sizes at which one of them is negative are not considered.
+        late: What the report says about goals that were not examined because the time limit was
+            reached; by default, the limit in seconds.
 
     Raises:
         UsageError: A range is empty, or a bound is not a formula over sizes.
@@ -68,6 +79,7 @@ class Analysis:
         assume: Mapping[str, Promise] | None = None,
         stretch: float = STRETCH,
         within: Iterable[Expr] = (),
+        late: str = "",
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
@@ -75,6 +87,7 @@ class Analysis:
                     f"sizes {name}={low}:{high}: must be two sizes from 0 on, the smaller one first"
                 )
         self._run, self._sizes, self._seconds = run, dict(sizes), seconds
+        self._late = late or late_text(seconds)
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
         first = {name: low for name, (low, _) in sizes.items()}
@@ -127,7 +140,7 @@ class Analysis:
                 reason = f"host code takes more than {len(paths)} paths for these sizes"
                 phrase = ""
                 if len(paths) < _MOST_PATHS:
-                    reason += ", and there was no time left to analyse all of them"
+                    reason = f"{self._late}: not all paths through host code were analysed"
                     phrase = self._late
                 self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
                 continue
@@ -156,11 +169,6 @@ class Analysis:
         phrase = "a branch of host code is not shown to be unreachable"
         self._abstain(Unproved(reason, sizes=self._shown(where.box), phrase=phrase))
 
-    @property
-    def _late(self) -> str:
-        """The phrase for goals that were not examined because the time limit was reached."""
-        return f"the time limit of {self._seconds:g} s was reached (--timeout)"
-
     def _host(self, point: Point, where: Region) -> tuple[Path, list[SymbolicCall] | None]:
         path = Path(dict(point))
         arguments = {n: SymbolicInt(as_expr(s)) for n, s in self._symbols.items()}
@@ -173,9 +181,7 @@ class Analysis:
             self._abstain(self._host_abstention(str(error), error, where.box))
             return path, None
         except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-            lines = str(error).strip().split("\n")
-            # In the message of a CompilationError, the error comes last, after the source.
-            line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
+            line = message_in_one_line(error)
             reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
             phrase = reason
             if type(error).__name__ == "CompilationError":
@@ -226,7 +232,7 @@ class Analysis:
             except Exception as error:  # noqa: BLE001 - a failed analysis proves nothing
                 is_ours = isinstance(error, TtoolsError)
                 what = "" if is_ours else f"the analysis failed with {type(error).__name__}: "
-                reason = f"not modelled: {what}{str(error)[:200]}"
+                reason = f"not modelled: {what}{shortened(str(error), width=_LONGEST)}"
                 self._abstain(
                     Unproved(reason, kernel=launch.kernel, sizes=self._shown(path.region.box))
                 )
@@ -303,7 +309,7 @@ class Analysis:
         if self.state.is_late():
             self._unsettled.add(problem.key)
             late = replace(problem, phrase=self._late)
-            self._abstain(self._abstention(late, where.box, "there was no time left: "))
+            self._abstain(self._abstention(late, where.box, f"{self._late}: "))
         elif not search.settle(problem):
             self._unsettled.add(problem.key)
             self._abstain(self._abstention(problem, where.box))

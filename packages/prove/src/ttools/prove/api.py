@@ -1,4 +1,4 @@
-"""Proofs for all sizes from Python: `check_sizes(run, n=range(1, 1 << 33))`."""
+"""Proofs for all sizes from Python: `prove(run, n=range(1, 1 << 33))`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Severity
@@ -33,8 +33,13 @@ class SizesResult(Result):
     _frame_title: ClassVar[str] = "ttools prove"
 
     @property
-    def verdict(self) -> str:
-        """The verdict: `proved`, `fails` or `not proved`."""
+    def outcome(self) -> Literal["passed", "failed", "unknown"]:
+        """The verdict: `passed` if the launches are proved, `failed` if some sizes fail."""
+        return self.report.outcome
+
+    @property
+    def verdict(self) -> Literal["proved", "fails", "not proved"]:
+        """The verdict on the sizes, in the words of earlier releases; use `outcome` instead."""
         assert self.report.sizes is not None
         return self.report.sizes.verdict
 
@@ -51,7 +56,7 @@ class SizesResult(Result):
     @property
     def passed(self) -> bool:
         """True if the launches are proved to be correct for all sizes."""
-        return self.verdict == "proved" and not self.failures
+        return self.outcome == "passed"
 
     def raise_for_failures(self) -> None:
         """Raise an error unless the launches are proved to be correct for all sizes.
@@ -87,7 +92,7 @@ class SizesResult(Result):
         return self.to("text").rstrip()
 
 
-def check_sizes(
+def prove(
     run: Callable[..., Any],
     *,
     target: str = "",
@@ -96,7 +101,7 @@ def check_sizes(
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
-    """Check the launches of a function, for all sizes of a range at once.
+    """Prove the launches of a function, for all sizes of a range at once.
 
     `run` receives an integer for each size by name, creates its tensors with torch and launches
     kernels as usual. It is called with symbolic integers, for which tensors have no memory, and
@@ -120,12 +125,12 @@ def check_sizes(
             numbers into a tensor that contradict an assumption.
 
     Examples:
-        >>> check_sizes(run, n=range(1, 1 << 20)).verdict
-        'proved'
+        >>> prove(run, n=range(1, 1 << 20)).outcome
+        'passed'
     """
     ends = {name: _ends(name, values) for name, values in sizes.items()}
     if not ends:
-        raise UsageError("no sizes to check: name a range, as in `n=range(1, 1 << 20)`")
+        raise UsageError("no sizes to prove: name a range, as in `n=range(1, 1 << 20)`")
     return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds, assume=assume)
 
 
@@ -139,8 +144,9 @@ def check_ranges(
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
     stretch: float = STRETCH,
     witnesses: bool = True,
+    late: str = "",
 ) -> SizesResult:
-    """Check a function as `check_sizes` does, with a mapping of sizes and two more options.
+    """Prove a function as `prove` does, with a mapping of sizes and more options.
 
     Args:
         ends: First and last value of each size.
@@ -150,6 +156,8 @@ def check_ranges(
         assume: Assumptions about the integers in tensors.
         stretch: Factor by which the elapsed time may exceed `seconds`.
         witnesses: If True, real launches are made at the sizes of findings, if these are small.
+        late: What the report says about anything that is undecided because the time limit was
+            reached; by default, the limit in seconds.
     """
     if not seconds > 0:
         raise UsageError(f"seconds={seconds}: must be positive")
@@ -159,7 +167,7 @@ def check_ranges(
     from ttools.prove.report import make_report
     from ttools.prove.witness import with_witnesses
 
-    result = Analysis(run, ends, seconds, assume, stretch).analyse()
+    result = Analysis(run, ends, seconds, assume, stretch, late=late).analyse()
     if witnesses:
         result.defects = with_witnesses(result.defects, lambda sizes: run(**sizes))
     name = target or str(getattr(run, "__name__", run))

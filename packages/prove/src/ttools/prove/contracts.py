@@ -178,7 +178,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
         sizes: Symbols of the sizes by name.
 
     Raises:
-        UsageError: A bound is no such formula.
+        UsageError: A bound is not such a formula.
     """
     result = []
     for name, promise in assumed.items():
@@ -191,7 +191,7 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
 
 def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
-    """Split an assumption into its bounds (None if it has none) and its words.
+    """Split an assumption into its bounds (None if it has none) and its keywords.
 
     Raises:
         UsageError: The assumption is malformed.

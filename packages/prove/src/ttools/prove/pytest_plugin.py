@@ -42,17 +42,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from functools import partial
 
     from ttools.core.errors import UsageError
-    from ttools.prove.api import check_sizes
+    from ttools.prove.api import prove
 
     arguments = {name: v for name, v in marker.kwargs.items() if name != "require_proof"}
     names = pyfuncitem._fixtureinfo.argnames
     fixtures = {n: pyfuncitem.funcargs[n] for n in names if n not in arguments}
     test = partial(pyfuncitem.obj, **fixtures)
     try:
-        result = check_sizes(test, target=pyfuncitem.name, **arguments)
+        result = prove(test, target=pyfuncitem.name, **arguments)
     except UsageError as error:
         pytest.fail(f"@pytest.mark.ttools_sizes: {error}", pytrace=False)
-    unproved = marker.kwargs.get("require_proof", False) and result.verdict != "proved"
+    unproved = marker.kwargs.get("require_proof", False) and result.outcome != "passed"
     if result.report.failing or unproved:
         pytest.fail(str(result), pytrace=False)
     return True

@@ -25,5 +25,5 @@ __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 __getattr__ = lazy_names(
     __name__,
     dict.fromkeys(__all__, "api"),
-    moved=dict.fromkeys(("SizesResult", "check_sizes"), "ttools.prove"),
+    moved={"SizesResult": "ttools.prove.SizesResult", "check_sizes": "ttools.prove.prove"},
 )

@@ -204,8 +204,9 @@ class Sanitization(ContextDecorator, Result):
         return self.session.post_mortem
 
     def _sources(self) -> list[Source]:
-        """Return new suppression and baseline objects for each report, because these count their
-        matches.
+        """Return new objects for the suppressions and the baseline.
+
+        Each report needs new ones, because they count their matches.
         """
         files = [SuppressionFile(path) for path in self._suppressions]
         baselines = [] if self._baseline is None else [Baseline(self._baseline)]

@@ -123,7 +123,7 @@ def _missing(check: Check, is_own: bool, found_some: bool) -> str:
     Args:
         check: The check to which the analysis belongs.
         is_own: True if it was stopped in its own phase, not in a nested phase.
-            found_some: True if it has already reported findings.
+        found_some: True if it has already reported findings.
     """
     defects = check.seeks or "findings"
     if not is_own:

@@ -18,9 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ttools.core.device_map.memory import on_host
 from ttools.core.findings.findings import Finding
-from ttools.core.spec import storage_extent
 from ttools.core.triton_versions import restored_arguments
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.checks.check import SHARED_KINDS
@@ -34,14 +32,10 @@ if TYPE_CHECKING:
 
 #: Maximum total size of the storages that are copied for the comparison, in bytes.
 _LARGEST = 1 << 30
-#: Larger storages are not searched for anything but zeros.
-_LARGEST_SEARCHED = 1 << 24
 _KIND = "not_restored"
 
 #: The current launch of an autotuner, until the first of its configurations has run.
 tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", default=None)
-#: The names of its arguments whose storages contain only zeros before it.
-_zeros: ContextVar[frozenset[str]] = ContextVar("ttools_zeros", default=frozenset())
 
 
 class Restoring:
@@ -57,12 +51,10 @@ class Restoring:
         is_timed = len(launch.configs) > 1 and launch.key not in keys
         keys.add(launch.key)
         token = tuned_launch.set(launch if is_timed else None)
-        zeros = _zeros.set(_zero_arguments(launch) if is_timed else frozenset())
         try:
             yield
         finally:
             tuned_launch.reset(token)
-            _zeros.reset(zeros)
 
     def findings(self, checked: CheckedLaunch, tuned: TunedCall) -> list[Finding]:
         """Return the findings for the first launch of an autotuned launch, which has run."""
@@ -97,36 +89,17 @@ class Restoring:
 
 
 def _help(tuner: Any, changed: Sequence[str]) -> str:
-    """Return the arguments of `triton.autotune` that restore tensors, besides those that it has.
+    """Return the argument of `triton.autotune` that restores tensors, besides those it restores.
+
+    `reset_to_zero` is never advised: a tensor that contains only zeros before the first launch,
+    such as a new momentum, may contain other values when a later launch is tuned.
 
     Args:
         tuner: The autotuner of the kernel.
         changed: Names of the parameters that it must restore in addition.
     """
-    zeros = [name for name in changed if name in _zeros.get()]
-    options = {
-        "restore_value": [name for name in changed if name not in zeros],
-        "reset_to_zero": zeros,
-    }
-    texts = [
-        f"`{option}={json.dumps(list(dict.fromkeys([*getattr(tuner, option), *names])))}`"
-        for option, names in options.items()
-        if names
-    ]
-    return f"pass {' and '.join(texts)} to triton.autotune"
-
-
-def _zero_arguments(launch: TunedCall) -> frozenset[str]:
-    """Return the names of the tensors on the host whose storages contain only zeros."""
-    return frozenset(
-        name
-        for name, value in launch.arguments.items()
-        if hasattr(value, "untyped_storage")
-        and on_host(value)
-        and (extent := storage_extent(value)) is not None
-        and 0 < extent[1] - extent[0] <= _LARGEST_SEARCHED
-        and not memory(*extent).any()
-    )
+    names = list(dict.fromkeys([*tuner.restore_value, *changed]))
+    return f"pass `restore_value={json.dumps(names)}` to triton.autotune"
 
 
 def _base_name(name: str) -> str:

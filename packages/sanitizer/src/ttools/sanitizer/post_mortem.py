@@ -109,7 +109,8 @@ class PostMortem:
 def _interact(
     run: Callable[[str], None] | None, program: str, stop: StopPoint | None, text: str
 ) -> None:
-    # Created after the user got the terminal, since the debugger keeps the current streams.
+    # The debugger uses the streams that are current when it is created, so it is created after
+    # they have been connected to the terminal.
     debugger = StoppingDebugger(stop, f"\n{text}\n")
     if run is None:
         debugger.message(f"{text}\n{_NO_SOURCE}")
@@ -133,4 +134,4 @@ def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
             options=options,
         )
     except TtoolsError:
-        return  # an earlier program fails, too: debug with the memory as it is then
+        return  # an earlier program fails, too; the memory stays as it is at that failure

@@ -189,8 +189,9 @@ class _Plugin:
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:
-        """Give the user the terminal; if the user quits the debugger, stop pytest, as `--pdb`
-        does.
+        """Give the user the terminal.
+
+        If the user quits the debugger, pytest stops, as with `--pdb`.
         """
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:

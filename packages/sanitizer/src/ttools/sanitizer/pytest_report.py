@@ -55,8 +55,9 @@ class RunReport:
         self.tests += bool(report.launches)
 
     def summary(self) -> str:
-        """Describe how much was checked, so that a run without launches does not appear to be free
-        of defects.
+        """Describe how much was checked.
+
+        A run without launches must not appear to be free of defects.
         """
         from ttools.core.reports.report import configs_text, counted, unfinished_text
 

@@ -168,7 +168,7 @@ class Session:
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Run a launch under the checks; see `ttools.interpreter.run.kernel_launch`."""
         if self._joins is None and not self._watches_allocations:
-            return self._launch(launch)  # nothing records reads of the host or writes for a parent
+            return self._launch(launch)  # no reads of the host are recorded, and there is no parent
         writer = self._writer_of_child()
         with self._outputs.launching():
             if writer is None:
@@ -285,7 +285,8 @@ class Session:
 
     def tune(self, launch: TunedCall) -> Any:
         """Run an autotuned launch in one of its configurations, or in all."""
-        with self._outputs.launching(), self._restoring.tuning(launch):  # tuners save and put back
+        # A tuner saves and restores memory; these accesses are not reads of the host.
+        with self._outputs.launching(), self._restoring.tuning(launch):
             return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
@@ -409,7 +410,7 @@ def _was_stopped(launch: KernelLaunch) -> bool:
 
 
 def _pending(checked: CheckedLaunch) -> list[str]:
-    """Say which checks have not finished."""
+    """Return a sentence that names the checks that have not finished; empty if all have."""
     return [f"not finished: {', '.join(checked.pending)}"] if checked.pending else []
 
 

@@ -47,7 +47,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         new_run: Makes the tuning run.
         timing: Timing that the decorator requests.
         configs_timings: Median, 20% and 80% quantile in milliseconds of each configuration tried
-            for the latest key; infinite for a configuration that cannot win.
+            for the latest key; infinite for a configuration that was rejected.
         bench_time: Duration of the latest tuning in seconds.
     """
 
@@ -157,14 +157,14 @@ def tune(
         key: Names of parameters; each combination of their values is tuned separately.
         prune_configs_by: Same as for `triton.autotune`; a performance model is used on a GPU only.
         reset_to_zero: Names of arguments that are zeroed before each launch.
-        restore_value: Names of arguments to restore; all memory is restored, named or not.
+        restore_value: Names of arguments to restore; all other memory is restored, too.
         pre_hook: Called before each launch.
         post_hook: Called by Triton's own timing only, which is not used.
         warmup: Milliseconds of untimed launches before the timed ones.
         rep: Milliseconds of timed launches.
         use_cuda_graph: Accepted for compatibility; on a GPU, short launches are always timed in
             graphs.
-        do_bench: Replaces the timing of ttools. It is called like Triton calls it, once per
+        do_bench: Replaces the timing of ttools. It is called as Triton calls it, once per
             configuration, in the process that measures. Memory is restored before the call, but not
             between its launches. Stored times are reused only with the same function, compared by
             name and source.

@@ -84,10 +84,10 @@ class TuneOptions:
 
     @property
     def may_sweep(self) -> bool:
-        """True if everything compiled ahead may be timed, except what takes long to compile.
+        """True if all configurations compiled ahead may be timed, except slow compilations.
 
-        For short launches, timing all of them takes less time than choosing among them, so `quick`
-        does it, too. `full` does not, because it leaves nothing out.
+        If launches are short, timing all configurations takes less time than choosing among them,
+        so `quick` does it, too. `full` does not, because it omits no configuration.
         """
         return self.by_effort and self.effort != "full"
 

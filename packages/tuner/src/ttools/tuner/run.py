@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ttools.core import triton_versions
 from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
-from ttools.core.errors import TtoolsError, UsageError, require_names
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, one_gpu, read_device
+from ttools.core.kernel_selector import kernel_selector
 from ttools.core.reports.notebook import Part, Text
 from ttools.core.reports.report import config_text
 from ttools.core.reports.result import Result
@@ -75,7 +76,7 @@ class TuningRun(Result):
         device: Former name of `gpu`.
         on: Kind of device that takes the times. `auto` or None is the GPU if there is one and `gpu`
             is not given, else the CPU.
-        only: Names of the kernels to run and tune; None for all.
+        only: Names of the kernels to run and tune, or a predicate on names; None for all.
         threads: Number of threads that run the programs of a launch.
         measures: Makes the pool that runs configurations, for example
             `workers.worker_pool.gpu_workers` or `workers.ray_workers.ray_workers`. None uses one
@@ -109,7 +110,7 @@ class TuningRun(Result):
         locked: bool = False,
         gpu: str | Device | None = None,
         device: str | Device | None = None,
-        only: Sequence[str] | None = None,
+        only: Sequence[str] | Callable[[str], bool] | None = None,
         threads: int | None = None,
         on: Literal["auto", "cpu", "gpu"] | None = None,
         measures: Callable[[], WorkerPool] | None = None,
@@ -121,7 +122,7 @@ class TuningRun(Result):
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
-        require_names(only)
+        selects = kernel_selector(only)
         self._options = options = options or TuneOptions()
         predicted = one_gpu(gpu, device)
         self._measuring = Measuring(
@@ -154,8 +155,7 @@ class TuningRun(Result):
         self._interpretation: Interpretation | None = None
         self._tuning: AbstractContextManager[Any]
         if self._measuring.on_gpu:
-            names = None if only is None else frozenset(only)
-            self._tuning = tuning_on_gpu(lambda name: names is None or name in names, self.tune)
+            self._tuning = tuning_on_gpu(selects, self.tune)
         else:
             from ttools.interpreter import interpret
 
@@ -203,12 +203,12 @@ class TuningRun(Result):
 
     @property
     def failures(self) -> list[TuningResult]:
-        """The results without a winner, of which no configuration can win."""
+        """The results without a winner, because none of their configurations can win."""
         return [result for result in self.results if result.failures]
 
     @property
     def passed(self) -> bool:
-        """True if every problem has a winner, also if no autotuned kernel was launched."""
+        """True if every problem has a winner, or if no autotuned kernel was launched."""
         return all(result.passed for result in self.results)
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:
@@ -428,7 +428,7 @@ class TuningRun(Result):
                     raise
                 result.notes.append(
                     f"{error}; its configurations run in this process, so a crash of one of them "
-                    "ends the script"
+                    "terminates the script"
                 )
         return self._measuring.bench(launch, self.clock)
 

@@ -8,7 +8,8 @@
 The public names are imported on first use, because this package contains a pytest plugin, and test
 runs that do not use the plugin must not import the verifier.
 
-PYTEST_DONT_REWRITE: a verification that runs pytest has already imported this package.
+PYTEST_DONT_REWRITE: this word keeps pytest from rewriting the assertions of this package. If a
+verification runs pytest, the package is already imported, and pytest would print a warning.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def verify(
         write_tests: Folder for test files, one for each failure.
         cases: Maximum number of cases, see `VerifyOptions`, which describes all of the following.
         seed: Seed with which the inputs are drawn.
-        seconds: Time after which no new case is begun; by default there is no limit.
+        seconds: Time in seconds after which no new case is begun; by default there is no limit.
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
         memory: Bytes that each process may allocate after its start.

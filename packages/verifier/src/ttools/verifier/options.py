@@ -10,7 +10,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Severity
 
-#: Most cases of a run that does not say otherwise.
+#: Default of the maximum number of cases.
 MOST_CASES = 400
 
 
@@ -23,14 +23,14 @@ class VerifyOptions:
             pass says that it covers only a part of the plan. A run that reaches the default, 400,
             ends without a verdict.
         seed: Seed with which the inputs are drawn.
-        seconds: Time after which no new case is begun; None for no limit. The run is then
-            inconclusive unless it fails.
+        seconds: Time in seconds after which no new case is begun; None for no limit. A run that
+            ends because of this limit is inconclusive unless it fails.
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
         memory: Bytes that each process may allocate after its start.
         cpu_seconds: Limit of the CPU time of each process of the candidate, in seconds.
         network: If True, the candidate keeps the network of the system.
-        shrink: Most attempts to reduce the inputs of a failure, for each class.
+        shrink: Maximum number of attempts to reduce the inputs of a failure, for each class.
         all_sizes_seconds: Time limit of the check of accesses for all sizes of the domain at once,
             which runs last; 0 to skip it. The default is 5, or 25 if the product of the largest
             sizes is at least 2^31.
@@ -42,7 +42,7 @@ class VerifyOptions:
         on: If `gpu`, the candidate also runs on the GPU.
         gpu: Name or architecture of the GPU that the CPU emulates for candidate and reference, such
             as `h100`: its compute capability, multiprocessors and launch rules. By default, the
-            device map of the environment.
+            device map that the environment sets determines them.
         fail_on: Lowest severity of findings of the checks that are failures. Warnings are reported.
     """
 

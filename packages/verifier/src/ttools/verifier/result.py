@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from ttools.core.reports.result import Result
 SCHEMA = "ttools.verification/1"
 Verdict = Literal["pass", "fail", "inconclusive"]
 Outcome = Literal["passed", "failed", "unknown"]
-#: The words of all commands for the verdicts.
+#: For each verdict, the term for it that all commands of ttools use.
 OUTCOMES: Mapping[Verdict, Outcome] = MappingProxyType(
     {"fail": "failed", "inconclusive": "unknown", "pass": "passed"}
 )
@@ -29,7 +29,18 @@ CLASSES = (
     "exception",
     "wrong_values",
 )
-#: Limits of each verification, which the report lists.
+#: The classes of failures that a failure of each class can cause. Memory that a kernel should not
+#: read contains what other programs or earlier calls left there, so results vary with both.
+CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "memory": frozenset(
+            ["stale_state", "unwritten", "nondeterministic", "input_modified", "wrong_values"]
+        ),
+        "race": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
+        "unwritten": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
+    }
+)
+#: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
     "speed: nothing was timed",
     "GPU-specific behaviour: compiled code, memory model, rounding of tf32 products",
@@ -57,7 +68,11 @@ class Failure:
         where: Line of the user's code, as `file:line` or `file:line:column`.
         excerpt: Source of this line, with carets under the expression; empty if unknown.
         witness: Program and lane of a finding, and values of variables there.
+        condition: A clause that says for which sizes and parameters the failure occurs, found by
+            changing those of the reduced inputs; empty if no simple condition is known.
         help: Advice of a finding.
+        consequence_of: Class of another failure that explains this one and, unlike this one, has a
+            source line; empty if there is none.
         issue: Text for an issue if the compiler or the hardware is suspected.
         test: Path of the test file that shows the failure, if one was written.
     """
@@ -78,7 +93,9 @@ class Failure:
     where: str = ""
     excerpt: str = ""
     witness: str = ""
+    condition: str = ""
     help: str = ""
+    consequence_of: str = ""
     issue: str = ""
     test: str | None = None
 
@@ -86,6 +103,22 @@ class Failure:
         """Return the failure as data for JSON."""
         fields = asdict(self)
         return {"class": fields.pop("failure"), **fields, "after": list(self.after)}
+
+
+def ranked(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    """Return failures in the order of `CLASSES`, those that others explain at the end.
+
+    A failure with a source line explains those without one that it can cause.
+    """
+    ordered = sorted(failures, key=lambda failure: CLASSES.index(failure.failure))
+    located = [failure.failure for failure in ordered if failure.where]
+
+    def cause_of(failure: Failure) -> str:
+        causes = (name for name in located if failure.failure in CONSEQUENCES.get(name, ()))
+        return "" if failure.where else next(causes, "")
+
+    marked = [replace(failure, consequence_of=cause_of(failure)) for failure in ordered]
+    return tuple(sorted(marked, key=lambda failure: bool(failure.consequence_of)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +150,7 @@ class Verification(Result):
         verdict: `pass` if every case was correct, `fail` if there are failures, and `inconclusive`
             otherwise.
         reason: Reason of an inconclusive verdict, or what weakens a pass; empty if there is none.
-        failures: Failures, at most one of each class.
+        failures: Failures, at most one of each class; those that others explain come last.
         warnings: Findings that are not failures, in the form of failures.
         covered: Number of cases by kind, and other data about the cases.
         notes: Notes for the user, such as reasons of an inconclusive verdict.
@@ -139,12 +172,12 @@ class Verification(Result):
 
     @property
     def passed(self) -> bool:
-        """True if every case was right; False if there are failures or no verdict."""
+        """True if every case was correct; False if there are failures or no verdict."""
         return self.verdict == "pass"
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict in the words of all commands: `passed`, `failed` or `unknown`."""
+        """The verdict in the terms that all commands of ttools use, such as `passed`."""
         return OUTCOMES[self.verdict]
 
     @property

@@ -16,7 +16,7 @@ def verify_here(
     subject: dict[str, str],
     options: VerifyOptions,
     write_tests: Path | None = None,
-    tell: Callable[[int, int], None] = lambda tried, failing: None,
+    report_progress: Callable[[int, int], None] = lambda tried, failing: None,
 ) -> Verification:
     """Verify in this process; the candidate and the reference run in forks of it.
 
@@ -24,17 +24,18 @@ def verify_here(
         subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
         options: Limits and choices of the verification.
         write_tests: Folder for test files; None to write none.
-        tell: Called before each case with the numbers of cases that were run and that failed.
+        report_progress: Called before each case with the numbers of cases that were run and that
+            failed.
 
     Raises:
         UsageError: The reference or the inputs cannot be loaded.
     """
-    from ttools.verifier.judging.judge import Judge
-    from ttools.verifier.judging.processes import Subject
+    from ttools.verifier.run.processes import Subject
+    from ttools.verifier.run.verification_run import VerificationRun
     from ttools.verifier.workers.warm_up import warm_up
 
     warm_up()
-    return Judge(Subject(**subject), options, write_tests, tell).run()
+    return VerificationRun(Subject(**subject), options, write_tests, report_progress).run()
 
 
 def serve(channel: Channel) -> None:

@@ -20,7 +20,7 @@ from ttools.watch.picture.picture import Picture
 from ttools.watch.report import comparison, summary
 from ttools.watch.report.comparison import Comparison, Difference
 from ttools.watch.trace.recording import Recording
-from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
+from ttools.watch.values import DEFAULT_LIMIT, EAGER, WatchedValues
 
 __all__ = ["WatchedRun", "watch"]
 
@@ -148,6 +148,7 @@ def watch(
     schedule: Literal["fused", "materialised"] = "fused",
     dot: DotMode | None = None,
     unsafe: bool | None = None,
+    timeout: float | None = None,
 ) -> WatchedRun:
     """Run Triton kernels on the CPU in the returned context, and record values.
 
@@ -173,6 +174,8 @@ def watch(
         schedule: Kind of compilation, see `interpret`.
         dot: Computation of products of f32 tiles, see `interpret`.
         unsafe: If True, accesses outside tensors are executed, see `interpret`.
+        timeout: Seconds after which a launch is stopped and raises `KernelError`; None or 0, the
+            default, for no limit. It cannot be combined with `compare="eager"`.
 
     Returns:
         The run: a context manager and a decorator.
@@ -190,6 +193,11 @@ def watch(
         raise UsageError(f"names={names!r}: must be a list of variables, as in watch([{names!r}])")
     if programs is not None:
         selection.parse(programs)
+    if timeout and compare == EAGER:
+        raise UsageError(
+            f"timeout={timeout:g}: there is no time limit for compare='eager', which runs the "
+            "programs as Python"
+        )
     values = WatchedValues(
         names or (),
         trace=trace,
@@ -211,6 +219,7 @@ def watch(
         observer=values.recorder,
         dot=dot,
         unsafe=unsafe,
+        timeout=timeout,
     )
     values.begin()
     return WatchedRun(interpretation, values)

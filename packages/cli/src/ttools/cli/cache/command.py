@@ -17,10 +17,10 @@ SCHEMA = "ttools.cache/1"
 def cache_command(
     action: Annotated[
         Literal["show", "clear"],
-        typer.Argument(metavar="[show|clear]", help="Show is the default."),
+        typer.Argument(metavar="[show|clear]", help="The default is show."),
     ] = "show",
     tunings: Annotated[
-        bool, typer.Option("--tunings", help="With clear: remove the tunings of @tune, too.")
+        bool, typer.Option("--tunings", help="With clear: also remove the results of @tune.")
     ] = False,
     form: options.FormatOption = "text",
     output: options.OutputOption = None,

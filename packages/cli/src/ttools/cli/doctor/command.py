@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes, options
+from ttools.cli.blocks import Labelled
 from ttools.cli.console import require_folder, stdout, write_json, write_tables
 from ttools.core.environment import Result, examine
 from ttools.core.errors import UsageError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ttools.fuzz.self_test import Outcome
 
 SCHEMA = "ttools.doctor/1"
+_NO_LABELS = (("", ""), ("", ""))
 _STYLES = {"ok": "green", "info": "", "warning": "yellow", "error": "bold red"}
 
 
@@ -56,22 +57,19 @@ def doctor_command(
         checks = [asdict(result) for result in results]
         write_json({"schema": SCHEMA, "checks": checks}, output)
     else:
-        write_tables([_table(results)], output)
+        write_tables([_listed(results)], output)
     failed = any(result.status == "error" for result in results)
     raise typer.Exit(exit_codes.FINDINGS if failed else exit_codes.OK)
 
 
-def _table(results: Sequence[Result]) -> Table:
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _listed(results: Sequence[Result]) -> Labelled:
+    rows: list[tuple[Sequence[tuple[str, str]], Text]] = []
     for result in results:
-        detail = Text(result.detail)
+        labels = ((result.status, _STYLES[result.status]), (result.name, ""))
+        rows.append((labels, Text(result.detail)))
         if result.help:
-            detail.append(f"\nhelp: {result.help}", style="cyan")
-        table.add_row(Text(result.status, style=_STYLES[result.status]), result.name, detail)
-    return table
+            rows.append((_NO_LABELS, Text(f"help: {result.help}", style="cyan")))
+    return Labelled(rows)
 
 
 # ---- the self-test
@@ -87,7 +85,7 @@ def _self_test(seconds: float) -> None:
         facts = f"{100 * part:.0f}% of the time elapsed", failed
         return State(what="self-test", done=outcome.kernels, unit="kernels", facts=facts)
 
-    # Each run tries other kernels; the seed is in the report.
+    # Each run tries different kernels; the seed is in the report.
     first = time.time_ns() // 1_000_000 % 10**9
     with ticking() as tick:
         outcome = self_test(
@@ -108,15 +106,17 @@ def _report(outcome: Outcome) -> None:
         f"{counted(len(outcome.launches), 'variant')}: {len(outcome.failures) or 'no'} "
         f"{'difference' if len(outcome.failures) == 1 else 'differences'} from NumPy",
         highlight=False,
+        soft_wrap=True,
     )
     if outcome.kernels == 0:
         console.print("no kernel finished in that time; allow more seconds", highlight=False)
     for failure, script in zip(outcome.failures, outcome.scripts, strict=True):
-        console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}")
+        console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}", soft_wrap=True)
         console.print(f"\n{script}", highlight=False, soft_wrap=True)
     if outcome.failures:
         console.print(
             "This is a bug in ttools. Please report it as an issue of ttools, with the script, its "
             "output and the output of `ttools doctor`.",
             highlight=False,
+            soft_wrap=True,
         )

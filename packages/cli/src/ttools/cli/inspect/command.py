@@ -448,18 +448,23 @@ def _write(
 ) -> None:
     from ttools.core.compilation import html
     from ttools.core.compilation.inspection import comparison_text, inspection_text
+    from ttools.core.compilation.recompilations import recompilations
 
+    repeated = recompilations(inspections)
     if form == "json":
         data = {
             "schema": "ttools.inspection/1",
             "kernels": [item.as_dict(stages) for item in inspections],
+            "recompilations": [item.as_dict() for item in repeated],
             "against": beside[1].as_dict(stages) if beside else None,
         }
         write_json(data, output)
     elif form == "html":
         shown = [*inspections, beside[1]] if beside else inspections
-        write_text(html.write_page(shown, stages, beside), output)
+        write_text(html.write_page(shown, stages, beside, repeated), output)
     elif beside is not None:
         write_text(comparison_text(*beside), output)
     else:
-        write_text("\n".join(inspection_text(item, stages) for item in inspections), output)
+        texts = [inspection_text(item, stages) for item in inspections]
+        texts += ["\n".join([*item.lines(), ""]) for item in repeated]
+        write_text("\n".join(texts), output)

@@ -266,10 +266,10 @@ def interpret_command(
         raise UsageError(
             "--unsafe needs native code; --engine eager rejects accesses outside of tensors"
         )
-    if timeout and isinstance(work, Target) and (watch_options.any or engine == "eager"):
+    if timeout and isinstance(work, Target) and "eager" in (engine, compare):
         raise UsageError(
-            "--timeout cannot be used with --engine eager, --watch, --trace, --compare or --format "
-            "html"
+            "--timeout cannot be used with --engine eager or --compare eager, whose programs run "
+            "as Python"
         )
     refuse_unknown(watch or (), work)
     refuse_unknown_kernels(only or (), work)
@@ -289,7 +289,8 @@ def interpret_command(
         "programs": programs,
         "unsafe": unsafe or None,
     }
-    watched = watch_options.run(**engine_options) if watch_options.any else None
+    limit = timeout if isinstance(work, Target) else None  # others are limited by `run_work`
+    watched = watch_options.run(**engine_options, timeout=limit) if watch_options.any else None
     run = watched or interpret(
         first_config=first_config, engine=engine, timeout=timeout or None, **engine_options
     )

@@ -1,1 +1,1 @@
-"""`ttools lsp`: the command, the language server, and its content for editors."""
+"""`ttools lsp`: the command, the language server, and the content that it shows in editors."""

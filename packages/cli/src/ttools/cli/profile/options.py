@@ -49,7 +49,7 @@ ProfileTargetOption = Annotated[
         metavar="GPU",
         hidden=True,
         autocompletion=completion.gpus,
-        help="Compile for another architecture than that of --gpu.",
+        help="Compile for this architecture instead of that of --gpu.",
     ),
 ]
 ContextOption = Annotated[

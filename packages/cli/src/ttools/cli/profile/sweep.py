@@ -184,7 +184,7 @@ RepeatOption = Annotated[
         "--repeat",
         min=0,
         metavar="S",
-        help="Seconds during which each function is repeated at each shape.",
+        help="Number of seconds for which each function is repeated at each shape.",
     ),
 ]
 SweepFormatOption = Annotated[
@@ -210,7 +210,7 @@ def profile_sweep_command(
 
     The report has a row per shape and implementation: time, speed-up over the baseline, error of
     the result, GB/s and Tflop/s. The exit status is 1 if an implementation fails at a shape or
-    returns other shapes than the baseline.
+    returns tensors of different shapes from the baseline's.
     """
     if not implementations or inputs is None:
         raise UsageError(

@@ -178,7 +178,7 @@ class _Blocks:
         letters = _letters(compiled)
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
-            place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
+            place = f"{shown_path(row['file'])}:{row['line']:.0f}"
         never = self._refused(row) and all(
             isinstance(signature["cannot_launch"], str) for signature in signatures
         )
@@ -192,7 +192,7 @@ class _Blocks:
             *self._compiled(compiled, letters),
             ("instructions", _instructions(row)),
         ]
-        return block(_title(row) + place, facts, *self._tables(row, signatures, letters))
+        return block(_title(row), facts, *self._tables(row, signatures, letters), place=place)
 
     def has_details(self, row: Row) -> bool:
         """Return whether a block has facts that the table of all kernels does not have."""
@@ -249,7 +249,7 @@ class _Blocks:
         if is_sampled(row):
             return f"unknown on {device.name}, because the work of a launch is only estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
-            # Not mentioned for library kernels, because their work is always unknown.
+            # This is not mentioned for library kernels, because their work is always unknown.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
         text = f"{seconds(row['bound_s'])} on {device.name}, limited by {row['limited_by']}"
         intensity = number(row["intensity"])

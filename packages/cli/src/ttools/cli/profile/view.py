@@ -83,7 +83,7 @@ def profile_view_command(
 ) -> None:
     """Show files written by Proton: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
 
-    Several files are shown side by side, later ones with their ratio to the first.
+    Several files are shown side by side; from the second on, each has its ratio to the first.
     """
     from ttools.profiler.view.file import read
     from ttools.profiler.view.metrics import columns
@@ -129,7 +129,7 @@ def _list(profiles: list[ProtonProfile], output: Path | None) -> None:
 
 
 def _headings(profiles: list[ProtonProfile], names: list[str]) -> list[str]:
-    """Return a column per metric and file, and ratios to the first file for the others."""
+    """Return the headings: each metric for each file and, from the second file on, a ratio."""
     if len(profiles) == 1:
         return names
     headings = []
@@ -154,13 +154,10 @@ def _cells(row: Row, count: int) -> list[Number | None]:
     return cells
 
 
-#: Longer titles are wrapped if the table is narrow.
-_WIDEST_TITLE = 60
-
-
 def _table(profiles: list[ProtonProfile], names: list[str], selected: list[Row]) -> Table:
-    title = ", ".join(profile.name for profile in profiles)
-    table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
+    names_of_files = ", ".join(profile.name for profile in profiles)
+    title = Text(names_of_files, style="table.title", no_wrap=True, overflow="ignore")
+    table = Table(title=title, title_justify="left")
     table.add_column("name", overflow="fold")
     shown = [[_shown(value) for value in _cells(row, len(names))] for row in selected]
     for column, heading in enumerate(_headings(profiles, names)):

@@ -44,7 +44,8 @@ MemoryOption = Annotated[
     _proof(
         "--memory",
         metavar="AMOUNT",
-        help="With --script, check all sizes whose tensors fit in this memory, 80GB by default.",
+        help="With --script, check all sizes whose tensors fit in this much memory, 80GB by "
+        "default.",
     ),
 ]
 GpuOption = Annotated[
@@ -111,7 +112,7 @@ def prove_command(
     verbose: VerboseOption = False,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Prove launches correct for all sizes of a range, or find the least size with a defect.
+    """Prove launches correct for all sizes of a range, or find the smallest size with a defect.
 
     `ttools prove FILE.py:FUNCTION n=1:2147483648` proves what a function launches, `ttools prove
     --script SCRIPT [ARGS]` what a script launches. The exit status is the script's own if that is
@@ -154,7 +155,7 @@ def prove_command(
 
 
 def _bytes(memory: str | None, gpu: str | None) -> int | None:
-    """Return the bytes of memory that the options name; None without options.
+    """Return the number of bytes of memory that the options specify; None without options.
 
     Raises:
         UsageError: Both are given, or one of them cannot be read.

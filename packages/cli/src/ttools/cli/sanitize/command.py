@@ -71,7 +71,7 @@ class SanitizeEnding:
         fail_on: The lowest severity at which findings fail the run.
         require_launches: If True, a run without launches fails.
         new_baseline: File for a new baseline, if requested.
-        children: Kernels that child processes launch, once the program runs.
+        children: Kernels that child processes launch; None until the program runs.
     """
 
     checked: Sanitization | GpuSanitization
@@ -88,7 +88,7 @@ class SanitizeEnding:
     _owner: int = field(default_factory=os.getpid, init=False)
 
     def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
-        """Write the report and all messages, once, and return the exit status.
+        """Write the report and all messages, unless they are written; return the exit status.
 
         Args:
             status: Exit status of the program; None if ttools failed.
@@ -107,9 +107,9 @@ class SanitizeEnding:
     def at_signals(self) -> Iterator[None]:
         """Write the report so far if SIGTERM or a second Ctrl-C terminates the process."""
         from ttools.core.reports import json, registry, text  # noqa: F401 - too late in a handler
-        from ttools.interpreter.runtime.stopping import last_words
+        from ttools.interpreter.runtime.stopping import before_termination
 
-        with last_words(self._write_partial_report):
+        with before_termination(self._write_partial_report):
             yield
 
     def _write_partial_report(self, number: int) -> None:
@@ -327,7 +327,7 @@ PdbOnFindingOption = Annotated[
     bool,
     _checks(
         "--pdb-on-finding",
-        help="Enter pdb at the first finding that --fail-on counts: at its line, in its program.",
+        help="Start pdb at the line and in the program of the first finding that --fail-on counts.",
     ),
 ]
 SuppressionsOption = Annotated[

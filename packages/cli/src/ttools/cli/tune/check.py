@@ -92,7 +92,7 @@ def tune_check_command(
     workers: tune_options.WorkersOption = None,
     device_map: options.DeviceMapOption = None,
 ) -> None:
-    """Check files of configurations that libraries ship, also against a program.
+    """Check configuration files that libraries ship, optionally against a program.
 
     Reads the files of vLLM, SGLang and FlagGems, results of triton.autotune, and lock files and
     stores of ttools. The exit status is 1 if there are findings of the severity --fail-on or above.
@@ -236,7 +236,7 @@ class _Trial:
             status = self._launch(run)
         for result in run.results:
             entries = chosen.get((result.problem.kernel, result.problem.key), [])
-            self._judge(result.entry(), entries, gpu)
+            self._add_findings(result.entry(), entries, gpu)
         for warning in dict.fromkeys([*run.notes, *run.warnings]):
             say("warning", warning)
         for result in run.results:
@@ -305,7 +305,7 @@ class _Trial:
         gpu: Gpu | None,
         chosen: dict[tuple[str, str], list[ConfigEntry]],
     ) -> Sequence[Any]:
-        """Return the first own configuration of a launch, and those of the entries for it."""
+        """Return the first configuration of a launch's autotuner, and those of matching entries."""
         from ttools.tuner.configs.checks import applicable, autotuned_call, gpus_of
 
         assert self._asked is not None
@@ -347,7 +347,7 @@ class _Trial:
                 "backends for other GPUs have these options"
             )
 
-    def _judge(self, tuning: Any, entries: Sequence[ConfigEntry], gpu: Gpu | None) -> None:
+    def _add_findings(self, tuning: Any, entries: Sequence[ConfigEntry], gpu: Gpu | None) -> None:
         """Add findings on the entries that failed."""
         from ttools.tuner.configs.checks import trial_findings
         from ttools.tuner.configs.entries import normalised

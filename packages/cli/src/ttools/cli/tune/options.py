@@ -80,7 +80,7 @@ TrialsOption = Annotated[
 ]
 SecondsOption = Annotated[
     float | None,
-    _search("--seconds", min=0, metavar="S", help="Start no more trials of a key after S seconds."),
+    _search("--seconds", min=0, metavar="S", help="Start no new trial of a key after S seconds."),
 ]
 WithinOption = Annotated[
     float | None,

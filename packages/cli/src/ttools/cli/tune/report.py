@@ -325,8 +325,8 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     if shown.left_out():
         tables.append(paragraph(shown.left_out()))
     where = entry.location
-    place = f"  {shown_path(where[0])}:{where[1]}" if where else ""
-    return block(f"{problem}{place}", facts, *tables)
+    place = f"{shown_path(where[0])}:{where[1]}" if where else ""
+    return block(str(problem), facts, *tables, place=place)
 
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:

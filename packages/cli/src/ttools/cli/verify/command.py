@@ -66,7 +66,7 @@ BatchOption = Annotated[
     _run(
         "--batch",
         metavar="FOLDER",
-        help="Verify each file of a folder; a file contains candidate, reference and inputs.",
+        help="Verify each file in a folder; each contains a candidate, a reference and inputs.",
     ),
 ]
 RayOption = Annotated[
@@ -79,7 +79,7 @@ RayOption = Annotated[
     ),
 ]
 JobsOption = Annotated[
-    int, _run("--jobs", min=1, metavar="N", help="With --batch: number of files at a time.")
+    int, _run("--jobs", min=1, metavar="N", help="With --batch: verify N files at a time.")
 ]
 CasesOption = Annotated[
     int | None,
@@ -97,7 +97,7 @@ SecondsOption = Annotated[
         "--seconds",
         min=1,
         metavar="S",
-        help="Start no case after S seconds; if cases are left, the verdict is not a pass.",
+        help="Start no new case after S seconds; if cases remain, the verdict is not a pass.",
     ),
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs.")]
@@ -114,8 +114,8 @@ ReplayOption = Annotated[
     Literal["on", "off", "required"],
     _run(
         "--replay",
-        help="Repeat calls in a process without the candidate, including on inputs that it never "
-        "saw; `required`: no verdict for a candidate whose calls cannot be repeated.",
+        help="Repeat calls in a process without the candidate, also on inputs that it has never "
+        "seen; `required`: give no verdict on a candidate whose calls cannot be repeated.",
     ),
 ]
 ReplaySeedOption = Annotated[

@@ -1,4 +1,4 @@
-"""The HTML page of inspections, which shows the source beside each stage, line by line.
+"""The HTML page of inspections, which shows the source next to each stage, line by line.
 
 Markup, style and script are in `page/`.
 """
@@ -18,6 +18,7 @@ from ttools.core.compilation.inspection import (
     summary_sections,
     title,
 )
+from ttools.core.compilation.recompilations import Recompilation
 from ttools.core.location import source_lines
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page
@@ -31,6 +32,7 @@ def write_page(
     inspections: Sequence[Inspection],
     stages: Sequence[str] = (),
     compared: tuple[Inspection, Inspection] | None = None,
+    repeated: Sequence[Recompilation] = (),
 ) -> str:
     """Return an HTML document.
 
@@ -38,12 +40,14 @@ def write_page(
         inspections: Inspected kernels, in the order of display.
         stages: Names of the stages to show; empty for all.
         compared: Two inspections whose figures are shown side by side.
+        repeated: Parameters that cause compilations of these kernels.
     """
     return render_page(
         _PAGE,
         gpu=", ".join(dict.fromkeys(inspection.target.name for inspection in inspections)),
         heading=", ".join(dict.fromkeys(map(title, inspections))),
         comparison=comparison_rows(*compared) if compared else None,
+        recompilations=[item.lines() for item in repeated],
         kernels=[
             _kernel(inspection, index, stages) for index, inspection in enumerate(inspections)
         ],

@@ -371,7 +371,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
         yield from (line.text for line in group)
 
 
-# ---- two kernels beside each other
+# ---- two kernels side by side
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:

@@ -109,7 +109,7 @@ def _source(function: Any, given: dict[str, Any]) -> KernelSource:
 
 @contextmanager
 def launched() -> Iterator[list[Any]]:
-    """Collect the compiled kernels that are launched in the `with` block, in order, each once."""
+    """Collect the distinct compiled kernels launched in the `with` block, in order."""
     kernels: list[Any] = []
     kernel_ids: set[int] = set()  # `kernels` keeps them alive, so ids stay unique
     lock = threading.Lock()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ttools.core.compilation.compile_errors import explanation
 from ttools.core.compilation.disassembly import code_sections, disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.errors import TtoolsError, UsageError
@@ -218,13 +219,17 @@ def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict
             yield backend, options
         except Exception as error:
             raise CompilationError(
-                f"`{source.name}` does not compile for {target.name}: {_reason(error)}"
+                f"`{source.name}` does not compile for {target.name}: {_reason(error, source)}"
             ) from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, source: KernelSource) -> str:
     text = str(error).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    names = enumerate(source.signature)
+    constants = {name: source.constants[n,] for n, name in names if (n,) in source.constants}
+    known = explanation(error, constants)
+    advice = f"\nhelp: {known}" if known else ""
+    return f"{type(error).__name__}: {text}{advice}" if text else type(error).__name__
 
 
 def read_stages(names: Sequence[str]) -> list[str]:

@@ -309,7 +309,7 @@ def _shared(tensor: Any) -> Any:
 
 
 def sending(reduce: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap the reducer of tensors so that mapped tensors are sent by shared memory."""
+    """Wrap the pickle reducer of tensors so that mapped tensors are sent through shared memory."""
 
     def reduced(tensor: Any) -> Any:
         if tensor.is_cuda and on_host(tensor) and not tensor.is_sparse:

@@ -1,11 +1,11 @@
 """Edits of the source that correct a finding, where the correction is certain.
 
-An access outside its tensor that has no mask gets the mask of another access of the same function
-if that access has the same offsets. This is certain only under these conditions: all masked
-accesses with these offsets have the same mask; the offsets and the mask are computed from names
-that the function assigns at most once, before the access; and a load is masked like another load,
-whose `other` it takes over. An access with other offsets, or with different masks beside it, has
-no edit.
+If an access outside its tensor has no mask, it gets the mask of another access in the same function
+that has the same offsets. This is certain only under these conditions: all masked accesses with
+these offsets have the same mask; the offsets and the mask are computed from names that the function
+assigns at most once, before the access; and a load gets the mask of another load, whose `other` is
+copied, too. If no masked access has the same offsets, or if several such accesses have different
+masks, there is no edit.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def edit_of(finding: Finding) -> Edit | None:
 
 
 def _arguments(access: _Access, kind: str) -> str:
-    """Return the arguments that give an access of a kind the mask of another one."""
+    """Return the arguments that add the mask of an access to another access of the given kind."""
     assert access.mask is not None
     text = f", mask={ast.unparse(access.mask)}"
     if kind == "load" and access.other is not None:
@@ -117,7 +117,7 @@ def _arguments(access: _Access, kind: str) -> str:
 
 
 def _is_at(call: ast.Call, location: SourceLocation) -> bool:
-    """Return whether an operation with a location belongs to a call."""
+    """Return whether the operation at a location belongs to a call."""
     if location.line != call.lineno:
         return False
     return not location.column or location.column - 1 in (call.col_offset, call.func.col_offset)
@@ -159,10 +159,10 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_settled(function: ast.FunctionDef, name: str, call: ast.Call) -> bool:
-    """Return whether a name has one value in a function, which it has before a call.
+    """Return whether a name has only one value in a function, which it has before a call.
 
-    It is assigned by no statement, or by one that stands in a list of statements around the call
-    and before it.
+    This is the case if no statement assigns the name, or if only one does, which precedes the call
+    in the same block or in a block around it.
     """
     writes = [
         node

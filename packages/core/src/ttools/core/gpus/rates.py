@@ -23,7 +23,7 @@ class Device:
         architecture: Target name, such as `sm_90` or `gfx942`.
         multiprocessors: Number of multiprocessors or compute units.
         bandwidth: Bytes per second of its memory.
-        cache: Bytes of the last-level cache; None if the maker does not publish it.
+        cache: Size of the last-level cache in bytes; None if the maker does not publish it.
         peaks: Operations per second by unit: `fp32`, and `dot fp16` etc. for matrix units, `dot
             fp16 (fp16 sums)` if they are faster with 16-bit sums.
         source: The document that contains the figures.

@@ -25,13 +25,13 @@ class Limits:
 
     Attributes:
         simds: Number of parts, each with its own registers and warps.
-        registers: 32-bit registers of a part.
-        registers_per_thread: Maximum number of registers of a thread.
+        registers: Number of 32-bit registers per part.
+        registers_per_thread: Maximum number of registers per thread.
         register_unit: Granularity of register allocation for a warp.
         warps: Maximum number of resident warps per part.
         blocks: Maximum number of resident blocks.
-        shared: Bytes of shared memory of all blocks.
-        shared_per_block: Maximum bytes of shared memory of a block.
+        shared: Bytes of shared memory for all blocks together.
+        shared_per_block: Maximum number of bytes of shared memory per block.
         shared_reserved: Bytes that the system reserves in each block.
         unified: Bytes of shared memory and L1 cache together; 0 if they are separate.
     """

@@ -3,8 +3,8 @@
 LLVM compiles in a single call that reacts neither to signals nor to deadlines. If the work of a
 thread must be stoppable, the call therefore runs in a separate thread, and Ctrl-C or the deadline
 of the phase ends the wait for it. The call then continues in the background, and its result is
-discarded. A call that may take long is made by a worker process instead, which is killed when the
-wait ends (`worker.answer_of`).
+discarded. A call that may take a long time is made by a worker process instead, which is killed
+when the wait ends (`worker.answer_of`).
 """
 
 from __future__ import annotations

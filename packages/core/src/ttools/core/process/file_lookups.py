@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,9 @@ from ttools.core.patches import Patches
 
 #: Functions through which Python code looks for a file: `os.path.exists` and `Path.exists` call
 #: `os.stat`, and `Path.open` calls `io.open`.
-_FUNCTIONS = ((os, "stat"), (builtins, "open"), (io, "open"))
+_FUNCTIONS: list[tuple[Any, str]] = [(os, "stat"), (builtins, "open"), (io, "open")]
+if hasattr(pathlib, "_normal_accessor"):  # `Path` of Python 3.10 calls its own references to them
+    _FUNCTIONS += [(pathlib._normal_accessor, "stat"), (pathlib._normal_accessor, "open")]
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def file_lookups(wanted: Callable[[str], bool]) -> Iterator[dict[str, None]]:
         wanted: Returns whether a base name is recorded.
 
     Yields:
-        The names in the order of the first look-up, which grows while the block runs.
+        The names in the order of their first look-up; names are added while the block runs.
     """
     names: dict[str, None] = {}
 

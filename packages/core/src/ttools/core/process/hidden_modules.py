@@ -1,4 +1,4 @@
-"""Detection of user files that hide packages, such as a `torch.py` beside the script."""
+"""Detection of user files that hide packages, such as a `torch.py` next to the script."""
 
 from __future__ import annotations
 

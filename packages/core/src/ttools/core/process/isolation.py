@@ -29,7 +29,7 @@ _NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _SPACES = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_USER | _NEW_PROCESSES
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXECUTION = 1, 2, 4, 8
 _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
-#: `mount_setattr` has the same number on all architectures; Linux 5.12.
+#: `mount_setattr` has the same number on all architectures; it requires Linux 5.12 or later.
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
@@ -181,7 +181,7 @@ def missing_isolation() -> str:
 
     The function forks a child that tries to isolate itself. Note that the first process of a
     namespace ignores most signals that it sends to itself, so an isolated worker that calls `abort`
-    ends by SIGSEGV instead of SIGABRT.
+    is terminated by SIGSEGV instead of SIGABRT.
     """
     if not sys.platform.startswith("linux"):
         return "namespaces exist only on Linux"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from ttools.core.compilation.compile_errors import explain_in_message
 from ttools.core.errors import StandInError, TtoolsError
 from ttools.core.ownership import Owner, owner_of_frame
 
@@ -56,6 +57,7 @@ def hide_launch_frames(error: BaseException) -> None:
     while current is not None and id(current) not in visited:
         visited.add(id(current))
         name_argument(current)
+        explain_in_message(current)
         entries = entries_of(current.__traceback__)
         # The position in our code at which Ctrl-C arrived is irrelevant.
         users_only = _says_where(current) or not isinstance(current, Exception)

@@ -1,10 +1,10 @@
 """Phases of long work on a launch, with progress and time limits.
 
-A `Work` describes what one thread does for one launch. Code that may take long runs in a phase
-(`with phase("race analysis")`), and its outer loops call `tick`, which records the progress and
-ends the phase after its time limit. A phase stops only when `tick` is called, never in the middle
-of a step, so that data stays consistent and the program can continue. In a thread without a `Work`,
-a call of `tick` costs only one lookup.
+A `Work` describes what one thread does for one launch. Code that may run for a long time runs in a
+phase (`with phase("race analysis")`), and its outer loops call `tick`, which records the progress
+and ends the phase after its time limit. A phase stops only when `tick` is called, never in the
+middle of a step, so that data stays consistent and the program can continue. In a thread without a
+`Work`, a call of `tick` costs only one lookup.
 """
 
 from __future__ import annotations

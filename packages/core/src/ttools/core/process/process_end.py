@@ -172,7 +172,7 @@ def leave_abruptly() -> None:
 
 
 def leave_if_interrupted(status: int) -> None:
-    """End the process immediately if the wait for its threads was interrupted.
+    """Terminate the process immediately if the wait for its threads was interrupted.
 
     Otherwise, Python would wait again for the threads for which Ctrl-C had ended the wait, or for a
     call that continues in the background.

@@ -99,7 +99,7 @@ def load_file(file: str | Path) -> ModuleType:
 
     Raises:
         UsageError: There is no such file.
-        LoadError: The file is not a Python file, or its code raises an exception or ends Python.
+        LoadError: The file is not a Python file, or its code raises an exception or exits.
     """
     path = require_file(file).resolve()
     name = _free_name(path)

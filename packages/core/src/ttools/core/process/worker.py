@@ -242,7 +242,7 @@ class Worker:
 
 
 def answer_of(worker: Worker, request: Any) -> Any:
-    """Send a worker its only request and return the answer; end the worker in any case.
+    """Send a worker its only request and return the answer; always terminate the worker.
 
     Raises:
         PhaseStopped: The time limit of this thread's phase was reached.
@@ -292,8 +292,8 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
     """Start a worker as a fork of this process.
 
     Only the calling thread continues in the fork. A lock that another thread holds stays locked
-    there, so the fork of a multi-threaded process may hang. In that case, the deadline of an answer
-    ends it.
+    there, so the fork of a multi-threaded process may hang. In that case, it is killed when the
+    deadline of an answer has passed.
 
     Args:
         serve: Reads requests from a channel and answers them until the channel is closed. It

@@ -37,7 +37,7 @@ def real(text: str) -> float:
 
 
 def is_line(text: str) -> bool:
-    """Return whether a text is short and printable, so that a terminal shows it as one line."""
+    """Return whether a string is short and printable, so that a terminal shows it as one line."""
     return len(text) <= _LONGEST_NAME and text.isprintable()
 
 

@@ -1,6 +1,6 @@
 """The report as short JSON, schema `ttools.brief/1`: a line for each finding, without excerpts.
 
-It is made for readers with little room, such as language models; docs/reference/findings.md
+It is made for readers with limited space, such as language models; docs/reference/findings.md
 describes it.
 """
 
@@ -30,7 +30,7 @@ def write(report: Report) -> str:
 
 
 def _row(group: tuple[Finding, ...], report: Report) -> dict[str, Any]:
-    """Return the first finding of a cause, and the number of the others."""
+    """Return the first finding with a common cause, and the number of further ones."""
     first = group[0]
     location = first.location or location_of_line(first.launch)
     edit = edit_of(first)
@@ -40,6 +40,7 @@ def _row(group: tuple[Finding, ...], report: Report) -> dict[str, Any]:
         "place": location_text(location, report.root) if location is not None else "",
         "kernel": first.kernel,
         "message": first.message,
+        "notes": [note for note in first.notes if "\n" not in note],
         "help": first.help,
         "edit": edit and f"insert `{edit.text}` at {edit.line}:{edit.column}",
         "same_cause": len(group) - 1,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def csv_text(frame: pd.DataFrame) -> str:
     """Return a data frame as CSV.
 
-    Whole numbers have no decimal point, also in columns with unknown values. Shares by name are
+    Whole numbers have no decimal point, even in columns with unknown values. Shares by name are
     written as `integer=0.78; global memory=0.094`.
     """
     return str(frame.map(_csv_cell).convert_dtypes().to_csv(index=False))

@@ -31,7 +31,8 @@ def _row(finding: Finding, report: Report) -> str:
     place = ""
     if finding.location is not None:
         place = f"{report.path(finding.location.file)}:{finding.location.line}"
-    texts = [finding.message, affected_text(finding)]
+    notes = (note for note in finding.notes if "\n" not in note)
+    texts = [finding.message, *notes, affected_text(finding)]
     if finding.help:
         texts.append(f"help: {finding.help}")
     cells = (finding.severity, finding.kind, place, finding.kernel, "; ".join(filter(None, texts)))

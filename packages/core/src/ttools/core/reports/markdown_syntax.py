@@ -37,7 +37,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def fenced_text(text: str, language: str = "") -> str:
-    """Return text as a block in a fixed-width font, without a markup of its own."""
+    """Return text as a block in a fixed-width font, in which no markup is interpreted."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}\n"
 
@@ -48,7 +48,7 @@ def folded(summary: str, content: str) -> str:
 
 
 def text_as_markdown(text: str) -> str:
-    """Return a text report as fenced text after its first line, which is its result."""
+    """Return a text report in Markdown: its first line, the result, in bold; the rest fenced."""
     first, _, rest = text.partition("\n")
     body = rest.strip("\n")
     return f"**{escaped(first)}**\n" + (f"\n{fenced_text(body)}" if body else "")

@@ -17,7 +17,7 @@ from ttools.core.reports import markdown_syntax
 _CODE = "font-family:monospace;white-space:pre;text-align:left"
 _LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 _MOST_ROWS = 200
-#: Maximum number of lines of folded code in the text form.
+#: In text, collapsible code with more lines than this is replaced by its title and line count.
 _MOST_UNFOLDED = 30
 
 
@@ -33,7 +33,7 @@ class Code:
     """Lines in a fixed-width font.
 
     Attributes:
-        summary: Title while the lines are folded; None to show them at once.
+        summary: Title to show while the lines are collapsed; None if they are always shown.
     """
 
     text: str

@@ -75,7 +75,7 @@ def render_page(
         folder: Contains `page.html.jinja`, which extends `base.html.jinja`, a `page.css` and any
             other files that the template includes.
         gpu: The GPU that the page is about, if there is one.
-        summary: The first part of the page; None for a page with a heading of its own.
+        summary: The first part of the page; None for a page with its own heading.
         content: Values of the template's variables.
     """
     return _template(folder).render(

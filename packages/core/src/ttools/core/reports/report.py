@@ -32,6 +32,7 @@ _ELSEWHERE = (
 _MOST_LISTED = 3
 #: Kinds of findings that may be consequences of accesses outside a tensor.
 _RACES = ("overlapping_store", "race", "intra_program_race")
+_UNDEFINED = "uninit_read"
 #: Exit statuses of programs that SIGINT and SIGTERM terminate, as a shell reports them.
 _INTERRUPTED = (130, 143)
 
@@ -41,7 +42,7 @@ class Rule:
     """The description of a kind of findings, for formats that list the rules of a run.
 
     Attributes:
-        meaning: One sentence on what a finding of this kind is.
+        meaning: One sentence that explains findings of this kind.
         help: The general advice on how to correct the defect, if there is any.
         page: The documentation page on it, relative to the folder of the documentation.
         can_be_suppressed: True if a comment in the source suppresses findings of this kind.
@@ -133,7 +134,7 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings with a common cause, in order of appearance; others are groups of one."""
+    """Group findings by cause, in order of appearance; each of the others is its own group."""
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = number if finding.cause is None else finding.cause.id
@@ -142,13 +143,14 @@ def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 
 
 def cause_text(group: Sequence[Finding]) -> str:
-    """Return a sentence with the common cause of findings, and their number.
+    """Return a sentence with the common cause of findings, and the number of findings.
 
     An example is "mask `m = offs < D` (line 12) admits lanes 40-63; 4 accesses leave their
     tensors".
     """
     cause = united_cause(group)
-    accesses = [f for f in group if f.kind not in _RACES]
+    accesses = [f for f in group if f.kind not in (*_RACES, _UNDEFINED)]
+    undefined = sum(finding.kind == _UNDEFINED for finding in group)
     line = f" (line {cause.location.line})" if cause.location is not None else ""
     texts = {
         "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'out-of-bounds lanes'}",
@@ -158,10 +160,16 @@ def cause_text(group: Sequence[Finding]) -> str:
     parts = [texts[cause.kind]]
     if accesses:
         one = len(accesses) == 1
-        count = counted(len(accesses), "access", "accesses")
-        parts.append(f"{count} {'leaves its tensor' if one else 'leave their tensors'}")
-    if races := len(group) - len(accesses):
-        parts.append(f"{counted(races, 'race')} {'follows' if races == 1 else 'follow'}")
+        number = counted(len(accesses), "access", "accesses")
+        parts.append(f"{number} {'leaves its tensor' if one else 'leave their tensors'}")
+    races = len(group) - len(accesses) - undefined
+    for count, noun, plural in (
+        (races, "race", "races"),
+        (undefined, "use of undefined lanes", "uses of undefined lanes"),
+    ):
+        if count:
+            follow = "follows" if count == 1 else "follow"
+            parts.append(f"{counted(count, noun, plural)} {follow}")
     return "; ".join(parts)
 
 
@@ -230,7 +238,7 @@ def summary(report: Report) -> str:
 
 
 def _rest(report: Report) -> str:
-    """Describe what was not checked because something ended early."""
+    """Describe the launches that were not checked to the end, and whether the run was stopped."""
     unfinished = unfinished_text(report.launches)
     text = f"; not checked to the end: {unfinished}" if unfinished else ""
     return text + _interrupted(report)

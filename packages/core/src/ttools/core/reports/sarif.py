@@ -163,7 +163,9 @@ def _fix(edit: Edit, root: Path) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     kernel = f" (kernel `{finding.kernel}`)" if finding.kernel else ""
-    text = f"{finding.message}{kernel}"
+    # Viewers such as GitHub's code scanning show nothing but this text.
+    notes = (note for note in finding.notes if "\n" not in note)
+    text = "; ".join([f"{finding.message}{kernel}", *notes])
     return f"{text}. Help: {finding.help}" if finding.help else text
 
 

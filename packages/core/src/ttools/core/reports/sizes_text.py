@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import fill
 
 from ttools.core.findings.findings import Finding
 from ttools.core.gpus.memory import memory_text
 from ttools.core.reports.report import Report, counted, summary
 from ttools.core.reports.sizes import SizesVerdict
-from ttools.core.reports.text import finding_blocks, finding_text
-
-_WIDTH = 80
+from ttools.core.reports.text import finding_blocks, finding_text, location_text
+from ttools.core.reports.wrapping import wrapped
 
 
 def write(report: Report, verbose: bool = False) -> str:
@@ -28,11 +26,12 @@ def write(report: Report, verbose: bool = False) -> str:
     blocks: list[str] = []
     lines: list[str] = []
     for kernel in sizes.by_kernel:
-        lines.append(_wrapped(kernel.text(report.root)))
+        places = [unproved.place(report.root) for unproved in kernel.unproved]
+        lines += wrapped(kernel.text(report.root), whole=places)
         own = [f for f in left if f.sizes is not None and f.kernel == kernel.kernel]
         left = [f for f in left if f not in own]
         if own:
-            first, *others = (_finding(finding, report.root) for finding in own)
+            first, *others = (_finding(finding, report.root, verbose) for finding in own)
             blocks.append("\n".join([*lines, first]))
             lines = []
             if verbose:
@@ -43,14 +42,17 @@ def write(report: Report, verbose: bool = False) -> str:
     blocks += finding_blocks(left, report.root, verbose=verbose)
     if verbose and (details := sizes.details(report.root)):
         blocks.append("\n".join(details))
-    last = [_wrapped(summary(report)), *([] if verbose else map(_wrapped, _hints(sizes)))]
+    last = wrapped(summary(report))
+    for hint in [] if verbose else _hints(sizes):
+        last += wrapped(hint, "  ", "  ")
     return "\n\n".join([*blocks, "\n".join(last)]) + "\n"
 
 
-def _finding(finding: Finding, root: Path) -> str:
+def _finding(finding: Finding, root: Path, verbose: bool) -> str:
     """Return a finding whose first line, which names the sizes, is wrapped."""
-    first, *rest = finding_text(finding, root).split("\n")
-    return "\n".join([_wrapped(first), *rest])
+    first, *rest = finding_text(finding, root, verbose=verbose).split("\n")
+    place = location_text(finding.location, root) if finding.location is not None else ""
+    return "\n".join([*wrapped(first, whole=[place]), *rest])
 
 
 def _hints(sizes: SizesVerdict) -> Iterator[str]:
@@ -61,13 +63,7 @@ def _hints(sizes: SizesVerdict) -> Iterator[str]:
         counted(len(sizes.assumptions), "assumption") if sizes.assumptions else "",
     ]
     if any(counts):
-        yield f"  -v lists {', '.join(filter(None, counts))}"
+        yield f"-v lists {', '.join(filter(None, counts))}"
     if sizes.memory is not None:
         more = memory_text(2 * sizes.memory).replace(" ", "")
-        yield f"  --memory {more} changes the limit, --sizes NAME=FIRST:LAST sets a range"
-
-
-def _wrapped(text: str) -> str:
-    return fill(
-        text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+        yield f"--memory {more} changes the limit, --sizes NAME=FIRST:LAST sets a range"

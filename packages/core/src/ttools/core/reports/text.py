@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from textwrap import wrap
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_place
@@ -26,6 +25,7 @@ from ttools.core.reports.report import (
     counted,
     summary,
 )
+from ttools.core.reports.wrapping import WIDTH, wrapped
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
@@ -33,8 +33,6 @@ _CONFIGS_LISTED = 5
 #: verbose.
 _FINDING_LINES = 12
 _KERNEL_LINES = 38
-#: Assumed width of the terminal in columns.
-_WIDTH = 80
 #: Maximum number of findings that a block lists in a paragraph each.
 _MOST_FOLDED = 8
 
@@ -113,27 +111,20 @@ def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str
     heading = f"{counted(len(findings), 'further finding')} (`-v` shows {shows} in full):"
     lines = [f"{indent}{heading}"]
     for finding in listed:
-        lines += wrap(
-            folded_line(finding, first, root),
-            _WIDTH,
-            initial_indent=f"{indent}  ",
-            subsequent_indent=f"{indent}    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        place = _folded_place(finding, first, root)
+        lines += wrapped(f"{place}: {headline(finding)}", f"{indent}  ", whole=[place])
     if more := len(findings) - len(listed):
         lines.append(f"{indent}  and {counted(more, 'more finding')}")
     return lines
 
 
-def folded_line(finding: Finding, first: Finding, root: Path) -> str:
-    """Return, e.g., `line 15: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr``."""
-    place = f"kernel {finding.kernel}" if finding.kernel else "ttools"
-    if finding.location is not None:
-        place = location_text(finding.location, root)
-        if first.location is not None and first.location.file == finding.location.file:
-            place = f"line {finding.location.line}"
-    return f"{place}: {headline(finding)}"
+def _folded_place(finding: Finding, first: Finding, root: Path) -> str:
+    """Return the place of a finding in a list; the file of the first finding is not repeated."""
+    if finding.location is None:
+        return f"kernel {finding.kernel}" if finding.kernel else "ttools"
+    if first.location is not None and first.location.file == finding.location.file:
+        return f"line {finding.location.line}"
+    return location_text(finding.location, root)
 
 
 def finding_text(finding: Finding, root: Path, *, verbose: bool = True) -> str:
@@ -180,7 +171,7 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
 
 def _rows(lines: Iterable[str]) -> int:
     """Return the number of terminal rows that lines occupy."""
-    return sum(max(1, -(-len(line) // _WIDTH)) for line in lines)
+    return sum(max(1, -(-len(line) // WIDTH)) for line in lines)
 
 
 #: The number of steps in which details are left out.

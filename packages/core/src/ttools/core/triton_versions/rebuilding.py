@@ -18,7 +18,7 @@ from ttools.core.triton_versions.functions import (
 
 
 def plain_autotuner(tuner: Any, configs: Sequence[Any]) -> Any:
-    """Return a copy of an autotuner with other configurations and without pruning."""
+    """Return a copy of an autotuner with the given configurations and without pruning."""
     return _autotuned_again(*_autotuner_parts(tuner, configs))
 
 

@@ -1,8 +1,9 @@
-"""Cache keys that distinguish files with the same kernel.
+"""Cache keys that distinguish equal kernels in different files.
 
-Triton's cache key of a kernel contains its text and its first line, but not the path of its file,
-whereas the cached results contain locations with paths. If the same text occurs in another file (a
-copy, a worktree, a second environment), that kernel would get the locations of the first file.
+Triton's cache key contains a kernel's source text and first line number, but not the path of its
+file, whereas the cached results contain locations with paths. If another file contains the same
+text (a copy, a worktree, a second environment), its kernel would get the locations of the first
+file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def kernel_ast_source(
 
 
 def keep_files_apart(patches: Patches) -> None:
-    """Make Triton include the file in the cache keys of all Python kernels.
+    """Make Triton include a kernel's source file in its cache key, for all Python kernels.
 
     Args:
         patches: The collection to which the replacement is added, and which undoes it.

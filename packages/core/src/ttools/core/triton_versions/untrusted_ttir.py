@@ -21,7 +21,7 @@ from ttools.core.triton_versions.version import installed_triton
 #: Maximum nesting of brackets. Triton writes a few dozen levels; MLIR's parser overflows its stack
 #: at several thousand.
 DEEPEST = 200
-#: Largest accepted file in bytes; the largest kernels have a few megabytes.
+#: Largest accepted file in bytes; the largest kernels are a few megabytes long.
 LARGEST = 1 << 28
 #: Time limit of the child process in seconds.
 _PATIENCE_S = 120
@@ -55,7 +55,7 @@ def read_foreign_ttir(path: Path) -> str:
 
 
 def refuse_damaged_ttir(text: str, name: str) -> None:
-    """Check that Triton's parser accepts a text without crashing.
+    """Check that Triton's parser accepts text without crashing.
 
     Args:
         name: Description of the text for the error message.

@@ -26,7 +26,7 @@ def hash_triton() -> str:
 
 
 def triton_file() -> str:
-    """Return the path of the installed Triton, imported or not."""
+    """Return the path of the installed Triton, whether or not it has been imported."""
     spec = importlib.util.find_spec("triton")
     return str(spec.origin if spec is not None else "")
 
@@ -36,8 +36,8 @@ def use_hash(digest: str, file: str) -> None:
 
     Args:
         digest: Result of `hash_triton` in the other process.
-        file: Result of `triton_file` in that process; if this process has another result, the hash
-            is not used.
+        file: Result of `triton_file` in that process; if the result differs in this process, the
+            hash is not used.
     """
     if digest and file == triton_file():
         from triton.runtime import cache
@@ -52,7 +52,7 @@ def reports_leaks() -> bool:
 
 
 def import_argument_types() -> None:
-    """Import the modules that Triton imports when it handles the first argument of a process."""
+    """Import the modules that Triton imports when it handles the first kernel argument."""
     for name in ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper"):
         with contextlib.suppress(ImportError):  # some releases lack this module
             importlib.import_module(name)

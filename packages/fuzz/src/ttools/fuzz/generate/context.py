@@ -54,9 +54,8 @@ class Features:
     Attributes:
         gpu: If True, use only what Triton 3.6 compiles for an NVIDIA GPU, and what is defined
             there.
-        in_order_cat: If True, use `tl.cat` along an axis, which exists since Triton 3.7.
-        atomic_loads: If True, use `tl.atomic_load` and related functions, which exist since Triton
-            3.9.
+        in_order_cat: If True, use `tl.cat` along an axis, which Triton 3.7 added.
+        atomic_loads: If True, use `tl.atomic_load` and related functions, which Triton 3.9 added.
         most_elements: Maximum number of elements of a tile.
     """
 

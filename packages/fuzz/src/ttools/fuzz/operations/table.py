@@ -1,7 +1,7 @@
 """The table of operations: the Triton source of each, and its evaluation in NumPy.
 
-The modules beside this one (`elementwise`, `movement`, `combining`, `access`) register their
-operations here, and contain the functions that make typed expressions of them.
+The other modules of this package (`elementwise`, `movement`, `combining`, `access`) register their
+operations here, and contain the functions that construct typed expressions from them.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def var(name: str, type_: Type, fact: Fact) -> Expr:
 
 
 def number(value: float, element: Element) -> Expr:
-    """Return a Python number that Triton converts to the type of the tensor beside it."""
+    """Return a Python number that Triton converts to the type of the other operand."""
     if not element.is_float:
         value = int(value)
     grain = 0 if float(value).is_integer() else -8

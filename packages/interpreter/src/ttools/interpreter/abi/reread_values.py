@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class Synchronised(NamedTuple):
-    """A synchronising access that has just taken effect. A lock excludes all others meanwhile.
+    """A synchronising access that has just taken effect; a lock keeps all others waiting.
 
     Attributes:
         program: The linear index of the program.

@@ -119,7 +119,7 @@ def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Te
 
 
 def _is_below_zero(product: _Term) -> bool:
-    """Return whether a product is negated by itself or by a factor with no other use, not both."""
+    """Return whether either a product or a factor of it with no other use is negated, not both."""
     op = product.value.defining_op
     assert op is not None
     factors = [value.defining_op for value in op.operands if len(value.uses) == 1]

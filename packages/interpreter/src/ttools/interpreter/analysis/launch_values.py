@@ -170,7 +170,7 @@ class LinearDomain(Integers[Linear]):
     def _between(
         self, rule: Callable[[Interval, Interval], Interval], a: Linear, b: Linear
     ) -> Linear:
-        """Return an unknown in the interval that a rule of interval arithmetic returns."""
+        """Return a new unknown, whose interval a rule of interval arithmetic computes."""
         return self._unknown(rule(self._bounds.interval(a), self._bounds.interval(b)))
 
     def _unknown(self, interval: Interval) -> Linear:
@@ -179,7 +179,7 @@ class LinearDomain(Integers[Linear]):
         return self._bounds.unknown(self._value, self._unknowns, interval)
 
     def _relate(self, result: Linear, *rules: Linear) -> None:
-        """Record conditions on an unknown result, as expressions that are not positive."""
+        """Record conditions on an unknown result, as expressions that are at most 0."""
         for atom in result.terms:
             self._bounds.rules[atom] = list(rules)
 

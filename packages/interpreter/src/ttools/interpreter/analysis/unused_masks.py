@@ -1,4 +1,4 @@
-"""Masks that a kernel computes and does not use, next to an access without a mask.
+"""Masks that a kernel computes but does not use, although it has an access without a mask.
 
 Triton removes such a mask, so it is found in the module that the front end writes, and kept in a
 comment after the final module. A mask that only another specialisation of the kernel uses is not
@@ -132,7 +132,7 @@ def _noun(access: Operation) -> str:
 
 
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access that lacks a mask and that a given mask fits.
+    """Return whether an operation is an access without a mask that could have the given mask.
 
     The mask must have the shape of the access, apart from axes along which it is broadcast, and
     must bound indices from which the address is computed.

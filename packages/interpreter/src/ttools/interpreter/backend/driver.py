@@ -22,8 +22,8 @@ from ttools.core.device_map.children import join_map
 # Triton searches this module for exactly one concrete driver class, so it must define no other
 # class derived from `DriverBase`.
 
-#: Triton looks up compiled kernels by the number of the device. Eager launches have a number of
-#: their own, so that they do not find kernels that were compiled for native launches.
+#: Triton looks up compiled kernels by device number. Eager launches have their own device number,
+#: so that they do not find kernels that were compiled for native launches.
 _EAGER_DEVICE = -2
 
 _is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False)

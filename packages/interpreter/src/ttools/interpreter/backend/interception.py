@@ -39,7 +39,7 @@ def _routed(to_cpu: bool) -> AbstractContextManager[None]:
 
 
 class Dispatcher:
-    """Triton's active driver while runs are active beside another driver.
+    """Triton's active driver during runs for which another driver is also needed.
 
     Args:
         cpu: Driver for the selected kernels.

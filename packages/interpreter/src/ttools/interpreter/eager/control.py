@@ -144,7 +144,7 @@ def assert_(condition: Any, message: Any) -> None:
 
 
 def device_print(prefix: Any, *values: Any, **named: Any) -> None:
-    """Execute `print` with a text as its first argument as `tl.device_print`."""
+    """Execute `print` with a string as its first argument as `tl.device_print`."""
     core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
 
 
@@ -217,7 +217,7 @@ _said: set[tuple[object, ...]] = set()
 
 
 def static_print(*values: Any, **named: Any) -> None:
-    """Execute `tl.static_print`, which prints a text once and not for each program."""
+    """Execute `tl.static_print`, which prints its arguments once and not for each program."""
     constants = [unwrapped(value) for value in values]
     key = (str(frames.location()), *map(str, constants))
     if key not in _said:

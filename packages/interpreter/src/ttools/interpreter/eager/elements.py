@@ -77,7 +77,7 @@ def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
 
 
 class Shadow(Protocol):
-    """A value that an observer of operations keeps beside the value of a handle."""
+    """A value that an observer of operations associates with the value of a handle."""
 
     def at(self, index: Any) -> Shadow:
         """Return the part that belongs to the elements that a NumPy index selects."""

@@ -25,8 +25,8 @@ def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
 
     The functions that the kernel calls are searched, too. If such a kernel were compiled, Triton
     would report that `breakpoint` is not defined, or would execute `pdb.set_trace()` in its
-    compiler. A `print` whose first argument is a text is not found, because Triton compiles it as
-    `device_print`.
+    compiler. A `print` whose first argument is a string is not returned, because Triton compiles it
+    as `device_print`.
     """
     for function in source.kernels:
         if _SUSPECT.search(function.src):

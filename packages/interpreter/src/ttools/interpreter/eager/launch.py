@@ -7,12 +7,12 @@ flag:
 
 1. Program 0 reads the flag repeatedly. `Memory.watch` notices that the result does not change, and
    calls `Scheduler.wait`.
-2. `wait` parks program 0: its thread waits for a semaphore, the program's baton. A new thread
+2. `wait` blocks program 0: its thread waits for a semaphore, the program's baton. A new thread
    starts program 1, which sets the flag, and then programs 2, 3, ….
-3. When no program is left to start, or when the running program waits, too, a parked program whose
+3. When no program is left to start, or when the running program waits, too, a blocked program whose
    memory has changed is resumed by releasing its baton. Here this is program 0.
 
-Since a thread only releases a baton when it ends or parks its own program, only one thread runs at
+Since a thread only releases a baton when it ends or blocks its own program, only one thread runs at
 a time.
 """
 
@@ -65,17 +65,17 @@ from ttools.interpreter.run.interpretation import Run, receive_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
-#: The largest number of parked programs. When it is reached, no further program is started before
+#: The largest number of blocked programs. When it is reached, no further program is started before
 #: one of them continues.
-_MOST_PARKED = 256
+_MOST_BLOCKED = 256
 
 
 class _AbandonedError(BaseException):
-    """Raised in a parked program to end it, because another program has failed."""
+    """Raised in a blocked program to end it, because another program has failed."""
 
 
 @dataclass(eq=False)
-class _Parked:
+class _BlockedProgram:
     """A program that waits.
 
     Attributes:
@@ -110,14 +110,14 @@ class Scheduler:
         self._session = session
         self._rest = deque(programs)
         self._run = run
-        self._parked: list[_Parked] = []
+        self._blocked: list[_BlockedProgram] = []
         self._error: BaseException | None = None
         self._has_threads = False
         self._over = threading.Semaphore(0)
 
     @property
     def waiting(self) -> list[Program]:
-        return [parked.program for parked in self._parked]
+        return [blocked.program for blocked in self._blocked]
 
     def run(self) -> None:
         """Run all programs; an exception in one of them ends the launch."""
@@ -128,10 +128,10 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - raised again, when other programs have ended
             self._error = self._error or error
         except BaseException as error:
-            # The user pressed Ctrl-C or left the debugger. Parked programs end when they wake up.
+            # The user pressed Ctrl-C or left the debugger. Blocked programs end when they wake up.
             self._error = error
-            for parked in self._parked:
-                parked.baton.release()
+            for blocked in self._blocked:
+                blocked.baton.release()
             raise
         if self._has_threads:
             self._pass_on()
@@ -151,12 +151,12 @@ class Scheduler:
         """
         if self._error is not None:
             raise _AbandonedError
-        ready = next((parked for parked in self._parked if parked.may_go_on), None)
-        may_begin = bool(self._rest) and len(self._parked) < _MOST_PARKED
+        ready = next((blocked for blocked in self._blocked if blocked.may_go_on), None)
+        may_begin = bool(self._rest) and len(self._blocked) < _MOST_BLOCKED
         if ready is None and not may_begin:
             return False
-        me = _Parked(self._session.program, address, seen)
-        self._parked.append(me)
+        me = _BlockedProgram(self._session.program, address, seen)
+        self._blocked.append(me)
         if ready is not None:
             self._resume(ready)
         else:
@@ -202,17 +202,17 @@ class Scheduler:
             sys.settrace(None)
         self._pass_on()
 
-    def _resume(self, one: _Parked) -> None:
-        self._parked.remove(one)
+    def _resume(self, one: _BlockedProgram) -> None:
+        self._blocked.remove(one)
         one.baton.release()
 
     def _pass_on(self) -> None:
-        """Resume a parked program when this thread ends, or end the launch if there is none."""
-        if not self._parked:
+        """Resume a blocked program when this thread ends, or end the launch if there is none."""
+        if not self._blocked:
             self._over.release()
             return
-        ready = (parked for parked in self._parked if parked.may_go_on)
-        self._resume(next(ready, self._parked[0]))
+        ready = (blocked for blocked in self._blocked if blocked.may_go_on)
+        self._resume(next(ready, self._blocked[0]))
 
 
 #: The effects of a kernel that was not compiled are unknown, so it may write anything.

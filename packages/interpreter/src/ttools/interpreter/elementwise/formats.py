@@ -1,7 +1,7 @@
 """Float formats: widening to f32 and rounding from f32, for every float type of a kernel.
 
 In registers, an f16 is LLVM's `half`, a bf16 is a float with the same value, and an fp8 number is
-an i8 with its bits. Rounding to the nearest fp8 saturates to the largest finite value, also for
+an i8 with its bits. Rounding to the nearest fp8 saturates to the largest finite value, even for
 infinities, and keeps NaN, like the GPU's conversions (`cvt.rn.satfinite`, PTX ISA). Rounding to
 bf16 uses integer arithmetic, because the CPU's own bf16 conversions flush denormals.
 """

@@ -105,7 +105,7 @@ _LIMIT = 1 << 50
 
 
 def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
-    """Divide vectors of 64 bits, as doubles if all operands are small, else as integers."""
+    """Divide vectors of 64-bit integers, as doubles if all operands are small."""
     lanes, builder = a.lanes, a.lanes.builder
     if signed:
         large = (a + _LIMIT) | (b + _LIMIT)

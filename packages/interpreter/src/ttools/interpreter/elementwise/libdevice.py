@@ -340,7 +340,7 @@ def _rsqrt_nearest(x: Vector) -> Vector:
 
 
 def _of_doubles(name: str) -> Function:
-    """Return a function that computes in double, also for floats."""
+    """Return a function that computes in double, even for floats."""
 
     def compute(*wide: Vector) -> Vector:
         if name not in SPECIAL:

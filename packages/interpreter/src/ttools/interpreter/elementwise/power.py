@@ -27,7 +27,7 @@ _INFINITY = float("inf")
 
 
 def _log2(x: Vector) -> Vector:
-    """Return the binary logarithm of a double that is not negative; NaN stays."""
+    """Return the binary logarithm of a non-negative double; NaN stays NaN."""
     bits = x.as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(52)
     mantissa = (bits - (exponent << 52)).as_float("double")
@@ -40,7 +40,7 @@ def _log2(x: Vector) -> Vector:
 
 
 def _exp2(t: Vector) -> Vector:
-    """Return `2 ** t` for a double that is clamped to [-200, 200]; NaN stays."""
+    """Return `2 ** t` for a double that is first clamped to [-200, 200]; NaN stays NaN."""
     t = t.compare("olt", -200.0).choose(t.coerce(-200.0), t)
     t = t.compare("ogt", 200.0).choose(t.coerce(200.0), t)
     shifted = t + _ROUND
@@ -71,7 +71,7 @@ def power(x: Vector, y: Vector) -> Vector:
     undefined = negative & ~integer & magnitude.compare("ogt", 0.0)
     undefined = undefined & magnitude.compare("olt", _INFINITY)
     value = undefined.choose(value.coerce(float("nan")), value)
-    # |x| = 1 with infinite y is 1, and so are x ** 0 and 1 ** y even for NaN.
+    # If |x| is 1 and y is infinite, the result is 1. So are x ** 0 and 1 ** y, even for NaN.
     one = magnitude.compare("oeq", 1.0) & y.abs().compare("oeq", _INFINITY)
     one = one | x.compare("oeq", 1.0) | y.compare("oeq", 0.0)
     return one.choose(value.coerce(1.0), value)

@@ -160,8 +160,8 @@ class LocatedEmitter(Emitter):
             own = self.b.mark
             chunk = super().compute(value, at)
         if isinstance(chunk, Affine):
-            # An affine chunk is an address or an index. The time for computing it counts for the
-            # line that uses it.
+            # An affine chunk is an address or an index. The time for computing it is attributed to
+            # the line that uses it.
             for line in flattened(lines[first:]):
                 if isinstance(line, Instruction) and line.mark == own:
                     line.mark = self.b.mark

@@ -190,8 +190,9 @@ class Emitter:
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: counter, first value, step.
         self.iterations: list[tuple[SSAValue, SSAValue, SSAValue]] = []
-        #: The number of the current evaluation. An evaluation is a loop over a tile, or an
-        #: operation at its place; it computes each lane of a tile at most once.
+        #: The number of the current evaluation. An evaluation is a loop over a tile, or a single
+        #: operation that is emitted outside such loops. It computes each lane of a tile at most
+        #: once.
         self.evaluation = 0
         #: Chunks that have been computed in the current scope, by the value's id and coordinates.
         self._memo: dict[tuple[int, Coords], Chunk] = {}

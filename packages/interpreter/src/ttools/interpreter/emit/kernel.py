@@ -56,8 +56,8 @@ from ttools.ir.dialects.traits import CALL
 #: contain unrolled loops. The short list of passes halves their compilation time and adds at most a
 #: seventh to their run time (nothing for a hash of 32 unrolled tiles).
 _MANY_LOOPS = 48
-#: Code that is longer than this and has no loop over a tile computes scalars, each once. Optimising
-#: it takes more than quadratic time in the code generator, and makes it only a tenth faster.
+#: Code that is longer than this and has no loop over a tile computes each of its scalars only once.
+#: Optimising it takes the code generator more than quadratic time, and makes it only 10% faster.
 _MANY_SCALAR_LINES = 4000
 #: With more loops than this, the code generator's own loop optimisations take seconds.
 _TOO_MANY_LOOPS = 400

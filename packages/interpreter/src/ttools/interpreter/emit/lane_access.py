@@ -225,7 +225,7 @@ class _Layout:
 # ---- adjacent lanes
 
 
-#: The distance from a contiguous access to the cache line that it prefetches. Without prefetching,
+#: The distance in bytes from a contiguous access to the cache line that it prefetches. Without it,
 #: few loads are in flight, because kernels do much work per cache line. Distances from 1024 to 4096
 #: were equally fast.
 _PREFETCH_BYTES = 2048
@@ -290,7 +290,7 @@ def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | No
 
 
 def _registers(e: Emitter, address: SSAValue, vec: str) -> list[tuple[SSAValue, range]]:
-    """Return the address and the lanes of each register, one or two, that adjacent lanes fill.
+    """Return the address and the lanes of each of the one or two registers that a vector fills.
 
     Masked accesses are split here, because LLVM 22 aborts on some masked loads that it splits
     itself.
@@ -306,7 +306,7 @@ def _registers(e: Emitter, address: SSAValue, vec: str) -> list[tuple[SSAValue, 
 
 
 def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
-    """Return some neighbouring lanes of a vector, which may be a constant."""
+    """Return a contiguous range of lanes of a vector; the vector may be a constant."""
     if vector == "zeroinitializer":
         return zeros(vector_type(element_of(vector.type), len(lanes)))
     return b.shuffle(vector, lanes)

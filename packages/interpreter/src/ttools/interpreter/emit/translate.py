@@ -2,8 +2,8 @@
 
 Kernels may load pointers from memory, such as from a table of matrices. If these are addresses of a
 GPU and the launch runs on copies on the host, the address of each active lane is looked up in a
-table before it is used. An address outside all known storages ends the program with a report
-instead of a crash.
+table before it is used. If an address is outside all known storages, the program terminates with a
+report instead of crashing.
 """
 
 from __future__ import annotations

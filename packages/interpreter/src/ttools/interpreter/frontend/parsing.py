@@ -1,8 +1,8 @@
-"""Makes compilation in several threads safe on Python versions whose parser is not.
+"""Makes compilation in several threads safe on Python versions whose parser is not thread-safe.
 
-Triton parses each kernel with `ast.parse`. In Python 3.11 before 3.11.8 and 3.12 before 3.12.2, the
-recursion depth of the parser is counted for all threads together. If two threads parse at the same
-time, it fails with `SystemError: AST constructor recursion depth mismatch`
+Triton parses each kernel with `ast.parse`. In Python 3.11 before 3.11.8 and 3.12 before 3.12.2, all
+threads share the parser's counter of the recursion depth. If two threads parse at the same time,
+`ast.parse` fails with `SystemError: AST constructor recursion depth mismatch`
 (https://github.com/python/cpython/issues/106905).
 """
 

@@ -182,7 +182,7 @@ class Builder:
         self.start(no)
 
     def ret(self, value: SSAValue | None = None) -> None:
-        """Emit the return from the function."""
+        """Emit a return from the function."""
         parts = ("ret void",) if value is None else (f"ret {value.type} ", value)
         self.record(Return(None, parts))
 
@@ -230,7 +230,7 @@ class Builder:
         return self.emit(type, f"bitcast {value.type} ", value, f" to {type}")
 
     def select(self, mask: SSAValue, then: SSAValue, otherwise: SSAValue | int) -> SSAValue:
-        """Emit the choice of `then` where a mask is set, and `otherwise` elsewhere."""
+        """Emit a `select` of `then` in lanes where the mask is set, and `otherwise` elsewhere."""
         head, between = f"select {mask.type} ", f", {then.type} "
         return self.emit(then.type, head, mask, between, then, between, _beside(then, otherwise))
 

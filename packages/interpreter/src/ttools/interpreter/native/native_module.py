@@ -31,7 +31,7 @@ def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
 def module_beside(
     file: str, exports: Sequence[str], *, name: str, machine: Mapping[str, int] | None = None
 ) -> jit.NativeCode:
-    """Return the functions of the `.ll` file that is beside a Python file of the same name.
+    """Return the functions in the `.ll` file next to a Python file of the same name.
 
     Args:
         file: Path of the Python file.

@@ -42,7 +42,7 @@ class RecordedTensor:
     Attributes:
         dtype: Element type, as torch names it without the module.
         shape: Extent of each dimension.
-        memory: Bytes of the storage.
+        memory: The bytes of the storage.
     """
 
     def __init__(self, argument: TensorSpec, memory: Bytes) -> None:

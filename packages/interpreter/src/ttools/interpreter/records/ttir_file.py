@@ -85,7 +85,7 @@ def run_ttir_file(
     Args:
         path: Path of the `.ttir` file.
         grid: One to three extents.
-        arguments: Text for each parameter: a number, or for a tensor a text that
+        arguments: A string for each parameter: a number or, for a tensor, a description that
             `argument_text.make_array` accepts.
         timeout: Seconds after which the launch is stopped, unless the active run has a time limit;
             0 for no limit.

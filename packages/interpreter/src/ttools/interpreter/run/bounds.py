@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 GUARDS = Instruments(guards=True, explains=False)
 
 
-#: The number of guarded variants of a kernel, each for another set of proved accesses. Further
-#: launches use one of these variants that has at least the guards that they need.
+#: The maximum number of guarded variants of a kernel, each for a different set of proved accesses.
+#: Further launches use one of these variants that has at least the guards that they need.
 _MOST_VARIANTS = 3
 #: The number of launches whose guards are cached per kernel. After this number of different
 #: launches, no more are analysed if the analyses have taken the given number of seconds.

@@ -385,7 +385,7 @@ class KernelLaunch:
             hidden: Raw values of the parameters that the rewrite appends.
             options: Options for running the programs; those of the run by default.
             watch: Receives the values of variables that the rewrite watches.
-            rereads: Chooses the values that accesses return which do not change memory.
+            rereads: Chooses the values returned by accesses that do not change memory.
 
         Raises:
             LaunchRefusedError: The launch is meant for a GPU, and a GPU would reject it.

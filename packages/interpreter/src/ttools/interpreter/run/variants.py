@@ -47,7 +47,7 @@ class Variants:
     def __init__(self, name: str, ttir: str) -> None:
         self._name = name
         self._ttir = ttir
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a rewrite may read `module` while it compiles
         self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
         self._latest: tuple[Facts, EmitOptions, Instruments | None, Kernel] | None = None
         start = time.perf_counter()
@@ -59,6 +59,7 @@ class Variants:
             self.addresses = address_sources(module)
             self._defined = module.kernel.location
         self._module: Module | None = module
+        self._shared = False
         self._read_s = time.perf_counter() - start
 
     def kernel(
@@ -155,7 +156,12 @@ class Variants:
 
     @property
     def module(self) -> Module:
-        """The kernel's module, which must not be changed."""
+        """The kernel's module, which must not be changed. Callers may keep it."""
+        with self._lock:
+            self._shared = True
+            return self._read()
+
+    def _read(self) -> Module:
         module = self._module
         if module is None:
             module = self._module = parse_module(self._ttir)
@@ -164,7 +170,7 @@ class Variants:
     @cached_property
     def synchronises(self) -> bool:
         """True if one program of the kernel can observe effects of another."""
-        return synchronises_programs(self.module)
+        return synchronises_programs(self._read())
 
     def proved(
         self,
@@ -180,11 +186,24 @@ class Variants:
             memory: Memory behind each pointer parameter by index; None if unknown.
         """
         with self._lock:
-            all_accesses = accesses(self.module)
-            bounds = AccessBounds(self.module.kernel, grid, scalars, memory)
+            module = self._read()
+            all_accesses = accesses(module)
+            bounds = AccessBounds(module.kernel, grid, scalars, memory)
             return len(all_accesses), tuple(
                 n for n, op in enumerate(all_accesses) if bounds.is_inside(op)
             )
+
+    def _take(self) -> Module:
+        """Return a module that emission may change.
+
+        Most kernels are compiled once, so their module is not copied. If a caller of `module` may
+        still read it, the text is parsed again: an analysis that refers to operations by position
+        would otherwise refer to other operations after the emission.
+        """
+        if self._shared:
+            return self.parse()
+        module, self._module = self._read(), None
+        return module
 
     def parse(self) -> Module:
         """Return a copy of the kernel's module, which the caller may change."""
@@ -195,8 +214,7 @@ class Variants:
     ) -> Compilation:
         def emit() -> EmittedModule:
             if rewrite is None:
-                # Emission changes the module. Most kernels are compiled once, so it is not copied.
-                module, self._module = self.module, None
+                module = self._take()
                 mark_proved(module, options.instruments.proved)
                 return emit_kernel(module, facts, options)
             module = self.parse()

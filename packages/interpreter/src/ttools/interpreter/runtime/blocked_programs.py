@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 #: The number of threads that may be added to a launch for waiting programs.
-DEFAULT_MAX_PARKED = 1024
+DEFAULT_MAX_BLOCKED = 1024
 #: The time between the proof of a deadlock and its report. Until then, a thread of the host may
 #: still change the memory for which the programs wait.
 _DEADLOCK_SECONDS = 1.0
 #: If programs have waited for this time while others work, further threads are started.
-_PARK_SECONDS = 2e-3
+_BLOCKED_SECONDS = 2e-3
 #: The largest number of threads that are started at once.
 _MOST_AT_ONCE = 32
 
@@ -93,11 +93,11 @@ class CompletionWarning:
         return f"{where}warning[{self.kind}]: {self.message}"
 
 
-def max_parked() -> int:
+def max_blocked() -> int:
     """Return the limit on additional threads for waiting programs, from `TTOOLS_MAX_PARKED`."""
     text = os.environ.get("TTOOLS_MAX_PARKED", "")
     try:
-        limit = int(text) if text else DEFAULT_MAX_PARKED
+        limit = int(text) if text else DEFAULT_MAX_BLOCKED
     except ValueError:
         limit = -1
     if limit < 0:
@@ -123,7 +123,7 @@ def run_waiting(
         KernelError: The launch is deadlocked; the message names the programs and their locations.
     """
     crew = _Crew(entry, emitted.arena_bytes, launch)
-    supervisor = _Supervisor(crew, emitted, callbacks, threads, max_parked())
+    supervisor = _Supervisor(crew, emitted, callbacks, threads, max_blocked())
     try:
         crew.start(threads)
         supervisor.watch()
@@ -345,12 +345,12 @@ class _Supervisor:
             # work.
             tick = _TICK if snapshot.all_wait else min(2 * tick, _LONGEST_TICK)
             if waiting:
-                self._judge(snapshot)
+                self._check_progress(snapshot)
             else:
                 self._last = self._base = None
                 self._moved = time.monotonic()
 
-    def _judge(self, snapshot: _Snapshot) -> None:
+    def _check_progress(self, snapshot: _Snapshot) -> None:
         last, self._last = self._last, snapshot
         if last is None or not snapshot.same_waits(last):
             self._base = None
@@ -364,7 +364,7 @@ class _Supervisor:
             return
         self._base = None
         active = int(snapshot.live.sum()) - int(snapshot.waiting.sum())
-        if active < self._threads and time.monotonic() - self._moved > _PARK_SECONDS:
+        if active < self._threads and time.monotonic() - self._moved > _BLOCKED_SECONDS:
             self._start(self._threads - active)
 
     def _stuck(self, snapshot: _Snapshot) -> None:

@@ -70,7 +70,7 @@ def optimisation_level() -> int:
     text = os.environ.get("TTOOLS_OPT", "")
     if text not in ("", "0", "1", "2", "3"):
         raise UsageError(
-            f"TTOOLS_OPT={text}: must be an optimisation level of LLVM, which are 0, 1, 2 and 3"
+            f"TTOOLS_OPT={text}: must be one of LLVM's optimisation levels, which are 0, 1, 2 and 3"
         )
     return int(text) if text else _DEFAULT_OPT
 

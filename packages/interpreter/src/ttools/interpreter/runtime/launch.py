@@ -66,7 +66,7 @@ class Kernel:
         cost: Seconds per program on one thread, a moving average; None before the first launch.
         ran_alone: True if any launch has used a single thread. Otherwise, the measured cost may
             mostly be the cost of waking threads.
-        last_words: Address of the kernel's name for crash reports, see `crash_note.phrase`.
+        crash_name: Address of the kernel's name for crash reports, see `crash_note.phrase`.
         endless: True if programs may run forever; they check the abort flag in their loops.
         may_last: True if programs have loops that check the abort flag, or wait for each other.
         note_stop: Address of the function that programs call when the abort flag is set.
@@ -94,7 +94,7 @@ class Kernel:
         self.prints = CallbackKind.PRINT in kinds
         self.endless = CallbackKind.ENDLESS in kinds
         self.may_last = self.endless or CallbackKind.LOOP in kinds or emitted.spins
-        self.last_words = crash_note.phrase(emitted.name, defined)
+        self.crash_name = crash_note.phrase(emitted.name, defined)
         self.note_stop = native_runtime().note_stop
 
     def add_cost(self, measured: float) -> None:
@@ -332,7 +332,7 @@ def _execute(
     running: Running | None,
 ) -> LaunchReport:
     emitted = kernel.emitted
-    crash_note.remember(kernel.last_words)
+    crash_note.remember(kernel.crash_name)
     cost = kernel.cost
     threads = _most_threads(kernel, count, options)
     if callbacks is not None and emitted.spins:

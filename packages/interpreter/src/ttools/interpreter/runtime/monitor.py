@@ -174,7 +174,7 @@ class Monitor:
             may point.
         logs: True if the kernel logs accesses.
         watch: Receives the values of watched variables.
-        rereads: Chooses the values that accesses return which do not change memory.
+        rereads: Chooses the values returned by accesses that do not change memory.
         finds: Called with an address and a number of bytes that are in no entry of `allocations`;
             returns the start and end of the memory that contains them, or None.
 

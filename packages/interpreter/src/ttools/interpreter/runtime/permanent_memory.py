@@ -1,9 +1,9 @@
 """Memory that stays mapped until the process ends, for data that native code reads at that time.
 
-Handlers of signals and of `exit` may run after Python has freed its objects, or when a kernel has
-damaged the heap. Therefore the data that they read is in separate anonymous mappings, which are
-never unmapped. In addition, texts are read-only, so that a wild store terminates the process
-instead of changing a text.
+Signal handlers and exit handlers may run after Python has freed its objects, or when a kernel has
+corrupted the heap. The data that they read is therefore in separate anonymous mappings, which are
+never unmapped. In addition, strings are read-only, so that a stray store terminates the process
+instead of changing a string.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PROTECTED, _WRITABLE = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
 
 
 class _Texts:
-    """The texts that were stored, and the block in which the next one is stored."""
+    """The strings that were stored, and the block in which the next one is stored."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -28,9 +28,9 @@ class _Texts:
         self.next, self.end = 0, 0
 
     def store(self, text: bytes) -> int:
-        """Store a text, followed by a zero byte, and return its address.
+        """Store a string, followed by a zero byte, and return its address.
 
-        Equal texts are stored once.
+        Equal strings are stored once.
         """
         with self.lock:
             address = self.addresses.get(text)

@@ -2,10 +2,10 @@
 
 Native code reads the `abort` flag of its launch at the start of each iteration of long loops. The
 launching thread cannot react to a time limit or a signal while it is in native code, so a watching
-thread sets the flag. The watching thread is started by the first launch that may take long. It is a
-Python thread, but it is not registered with `threading`, whose list of threads belongs to the
-program. It sleeps until a time limit is reached or a signal arrives. It does not poll, because it
-would have to wait for the GIL, which short launches release for less time than a thread takes to
+thread sets the flag. The watching thread is started by the first launch that may take a long time.
+It is a Python thread, but it is not registered with `threading`, whose list of threads belongs to
+the program. It sleeps until a time limit is reached or a signal arrives. It does not poll, because
+it would have to wait for the GIL, which short launches release for less time than a thread takes to
 wake up.
 """
 
@@ -165,7 +165,8 @@ class _State:
         until: Time of the next check by the monotonic clock, unless the thread is woken earlier.
         ending: True if a signal is about to terminate the process.
         waiting: Number of threads that wait for the end of the process.
-        last_words: Called with the number of a signal before the signal terminates the process.
+        before_termination: Called with the number of a signal before the signal terminates the
+            process; None for no call.
         pipe: The pipe from which the thread reads signals; None if the thread does not run.
     """
 
@@ -175,7 +176,7 @@ class _State:
         self.until = math.inf
         self.ending = False
         self.waiting = 0
-        self.last_words: Callable[[int], None] | None = None
+        self.before_termination: Callable[[int], None] | None = None
         self.pipe: SignalPipe | None = None
         self._asked = ctypes.c_int32(0)
         self._has_looked = threading.Event()
@@ -243,7 +244,7 @@ class _State:
         if number != signal.SIGINT:
             self._end(number)
             return
-        if self.last_words is not None:
+        if self.before_termination is not None:
             if self._asked.value:
                 self._end(number)  # a second Ctrl-C, and Python has not handled the first one yet
                 return
@@ -271,9 +272,9 @@ class _State:
                 running.stop("interrupt")
 
     def _end(self, number: int) -> None:
-        """Call `last_words`, and then terminate the process as the signal would have done."""
-        words, pipe = self.last_words, self.pipe
-        if words is None or pipe is None:
+        """Call `before_termination`, then terminate the process as the signal would have done."""
+        function, pipe = self.before_termination, self.pipe
+        if function is None or pipe is None:
             return
         self.ending = True
         expected = self.waiting + len(self.running)
@@ -282,7 +283,7 @@ class _State:
         while self.waiting < expected and time.monotonic() < until:
             time.sleep(0.01)
         try:
-            words(number)
+            function(number)
         finally:
             pipe.release(number)
             if number != signal.SIGINT:
@@ -309,7 +310,7 @@ def wait_for_the_end() -> NoReturn:
 
 
 @contextmanager
-def last_words(say: Callable[[int], None]) -> Iterator[None]:
+def before_termination(function: Callable[[int], None]) -> Iterator[None]:
     """Return a context in which a function is called before a signal terminates the process.
 
     The signal is SIGTERM, or a second Ctrl-C if Python has not handled the first one. All launches
@@ -318,18 +319,18 @@ def last_words(say: Callable[[int], None]) -> Iterator[None]:
     not called.
 
     Args:
-        say: The function, which is called in the watching thread with the number of the signal.
+        function: Called in the watching thread with the number of the signal.
     """
-    before = _state.last_words
-    _state.last_words = say
+    earlier = _state.before_termination
+    _state.before_termination = function
     _state.start()
     if _state.pipe is not None:
         _state.pipe.await_end(True)
     try:
         yield
     finally:
-        _state.last_words = before
-        if before is None and _state.pipe is not None:
+        _state.before_termination = earlier
+        if earlier is None and _state.pipe is not None:
             _state.pipe.await_end(False)
 
 

@@ -222,7 +222,7 @@ class _Planner:
         self._store_all([v for n, v in enumerate(op.operands) if n != 2])
 
     def _inline_assembly(self, op: Operation) -> None:
-        """Store results of assembly with effects or with several elements in a register."""
+        """Store the results of assembly that has effects or packs several elements per register."""
         if elementwise.has_effects(op) or not elementwise.is_lanewise(op):
             self._store_all([v for v in op.results if v.is_tensor])
 

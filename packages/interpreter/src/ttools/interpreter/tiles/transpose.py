@@ -29,7 +29,7 @@ def fill_transposed(
     stored_at: Callable[[Coords], SSAValue],
     address_of: Callable[[Coords], SSAValue],
 ) -> None:
-    """Fill a slot with chunks that are computed along another axis than the last.
+    """Fill a slot with chunks that are computed along an axis other than the last.
 
     Args:
         integers: Emits the index arithmetic.

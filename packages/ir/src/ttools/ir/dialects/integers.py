@@ -128,7 +128,7 @@ class Integers(Generic[T]):
         return self.truth()
 
     def truth(self) -> T:
-        """Return a truth value that may be 0 or 1."""
+        """Return a boolean that may be 0 or 1."""
         raise UnknownError
 
     def unsigned(self, a: T, bits: int) -> T:

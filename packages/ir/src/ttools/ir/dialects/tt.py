@@ -116,8 +116,8 @@ _MEMORY = {
         traits=frozenset({READS, WRITES, ATOMIC}),
         noun="atomic",
     ),
-    # The following three exist since Triton 3.9. `parser.polls` replaces each `tt.atomic_poll` by a
-    # loop around a `tt.atomic_load`.
+    # Triton 3.9 added the following three. `parser.polls` replaces each `tt.atomic_poll` by a loop
+    # around a `tt.atomic_load`.
     "tt.atomic_load": Op(
         "keyword($sem) `,` keyword($scope) `,` $ptr (`,` $mask)? attr-dict `:` functional-type",
         ("results",),
@@ -226,7 +226,7 @@ _ELEMENTWISE = {
         unit="divide",
         invalid="quotient",
     ),
-    # Created by `tl.fdiv(x, y, approx=True)` since Triton 3.9.
+    # Created by `tl.fdiv(x, y, approx=True)` from Triton 3.9 on.
     "tt.approx_divf": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE}),

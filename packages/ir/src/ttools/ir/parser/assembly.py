@@ -129,7 +129,7 @@ class _FormatCompiler:
         """Compile the pieces before one of the punctuation marks `ends`, or all remaining ones.
 
         Returns:
-            For each piece, a test whether a token can begin it, and the step that reads it.
+            For each piece, a test of whether a token can begin it, and the step that reads it.
         """
         parts = []
         while self._index < len(self._pieces):

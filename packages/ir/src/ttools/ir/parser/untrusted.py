@@ -33,7 +33,7 @@ def parse_foreign(text: str, name: str) -> ir.Module:
 
 @contextmanager
 def foreign(text: str, name: str) -> Iterator[None]:
-    """Convert exceptions that occur while a text is processed to errors about the text.
+    """Convert exceptions that occur while text is processed to errors about the text.
 
     Raises:
         UsageError: The text is not TTIR as Triton prints it.

@@ -1,7 +1,7 @@
 """Addresses of the accesses of a launch: the bytes that each lane of a tile touches, by program.
 
-The addresses are read from footprints. They show how often a program touches the same bytes again,
-and how many programs touch the same bytes.
+The addresses are read from footprints. They show how often a program touches the same bytes, and
+how many programs touch the same bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.access_log import Footprints
 from ttools.interpreter.runtime.monitor import Monitor
 
-#: The largest number of programs whose addresses are kept, and of their elements per access.
+#: The maximum number of programs whose addresses are kept, and the maximum number of elements per
+#: access that are kept for all of them.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
 #: With more cells per run of bytes than this, `touched` sorts runs instead of counting in cells.
@@ -34,7 +35,7 @@ class TileReuse:
     Attributes:
         again: Number of times that a program accesses each of its tiles.
         in_a_row: Number of consecutive accesses to one tile, without another tile in between.
-        bytes: Total size of the different tiles of a program.
+        bytes: Total size of the distinct tiles of a program.
     """
 
     again: float = 1.0
@@ -52,7 +53,7 @@ class AccessTrace:
         shape: Shape of the tile.
         size: Number of bytes of an element.
         requested: Number of bytes that all programs request.
-        again: Average number of times that a program touches a byte, among the bytes it touches.
+        again: Average number of times that a program touches each byte that it touches.
         reuse: Repeated accesses to whole tiles. Only whole tiles can be kept; parts of overlapping
             tiles cannot.
         unique: Number of bytes that at least one program touches.

@@ -1,7 +1,7 @@
 """Records the launches that a program makes on a GPU, and their work.
 
 Launches are observed where Triton calls the launcher of a compiled kernel. The observation of a
-launch takes one dictionary lookup, so that programs with many launches run about as fast as before.
+launch takes one dictionary lookup, so programs with many launches run about as fast as without it.
 Launches are counted on host memory, by other processes while the program runs or by this process
 after the run. If the work of a launch depends on memory, this memory is copied for a sample of the
 launches when they are made.
@@ -24,6 +24,7 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.specialisation import source_by_kernel
 from ttools.core.compilation.stages import launched_compilation
 from ttools.core.gpus.targets import Target
+from ttools.core.kernel_selector import kernel_selector
 from ttools.core.launch_path import (
     INDUCTOR,
     INDUCTOR_TRIAL,
@@ -62,7 +63,7 @@ from ttools.profiler.run.session import OnCounted
 
 #: A launch with its configuration, scopes and metadata, and True for an autotuner's trial.
 _Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
-#: A recorded launch; a tuple if it has a configuration, scopes, metadata or is a trial.
+#: A recorded launch; a tuple if it has a configuration, scopes or metadata, or if it is a trial.
 _Record = EqualCalls | _Whole
 
 
@@ -70,27 +71,27 @@ class GpuCounting:
     """Records launches during `watching`, and counts them.
 
     Args:
-        only: Names of the kernels to record; all by default.
+        only: Names of the kernels to record, or a predicate on names; all by default.
         counts: If False, launches are recorded but not counted.
         origin: Observer of the program's scopes.
         own_copies: Records the copies that counting makes while the program runs.
         stacks: If True, the scopes around each launch are recorded.
-        repetition: Number of repetitions of launches, and of launches that only warm up.
+        repetition: Number of times that a launch is made, and of launches that only warm up.
         trials: If True, trials of autotuners are treated like other launches.
-        processes: Processes that count while the program runs; by default everything is counted
+        processes: Processes that count while the program runs; by default, everything is counted
             after the run.
-        target: Target for which these processes also disassemble kernels; None for no target.
+        target: Target for which these processes also disassemble kernels; None to disassemble none.
 
     Attributes:
         notes: Reasons why launches could not be counted, by kernel.
         calls: Times of the program's calls `kernel[grid](...)`.
-        note: Function that records a launch; a slower one is used while scopes are open or an
-            autotuner runs.
+        note: Function that records a launch; while scopes are open or an autotuner runs, a slower
+            function that also records these.
     """
 
     def __init__(
         self,
-        only: Sequence[str] | None,
+        only: Sequence[str] | Callable[[str], bool] | None,
         *,
         counts: bool,
         origin: Origin,
@@ -108,7 +109,7 @@ class GpuCounting:
         self._configs = _TunedConfigs(self.calls.leave_out, self._choose_note)
         self._origin, self._stacks = origin, stacks
         self.notes: dict[str, str] = {}
-        self._only, self._counts = only, counts
+        self._selects, self._counts = kernel_selector(only), counts
         self._repetition = repetition
         self._distinguishes = counts or repetition.warmup > 0
         self._own_copies = own_copies or OwnCopies()
@@ -125,7 +126,7 @@ class GpuCounting:
 
     @property
     def launches(self) -> list[MadeCall]:
-        """Return all launches in order; replays of a graph are its captured launches."""
+        """Return all launches in order; a replay of a graph adds the launches that it captured."""
         own: Counter[EqualCalls] = Counter()
         launches = []
         every = [_complete(record) for record in self._made.launches]
@@ -149,7 +150,7 @@ class GpuCounting:
         return source_by_kernel(compiled.values())
 
     def _alikes(self) -> Iterator[EqualCalls]:
-        """Yield the record of each launch that is not left out."""
+        """Yield the record of each launch that is not excluded."""
         every = (_complete(record) for record in self._made.launches)
         return (record[0] for record in every if not record[-1])
 
@@ -217,7 +218,7 @@ class GpuCounting:
                 if not self._configs.tuners:
                     self.calls.begin(function, compiled)
                 kernel = GpuKernel(compiled)
-                if self._only is None or kernel.name in self._only:
+                if self._selects(kernel.name):
                     launcher = self._first_launcher(kernel, launcher)
         self._set_launcher(compiled, launcher)
         return launcher
@@ -348,7 +349,7 @@ class GpuCounting:
         key_of: Callable[..., Hashable],
         words: Words,
     ) -> EqualCalls:
-        """Return the record of a kind; at its first launch, create it and count it if needed."""
+        """Return the record of a kind of launches; create it at the first launch of this kind."""
         key = key_of(*words)
         with self._lock:
             alike = kinds.get(key)
@@ -369,7 +370,7 @@ class GpuCounting:
         return alike
 
     def _ask(self, alike: EqualCalls) -> None:
-        """Have other processes count a launch and disassemble its kernel, once.
+        """Have other processes count a launch and disassemble its kernel, unless they have.
 
         Trials of autotuners are not counted, but a later launch may equal a trial.
         """

@@ -48,7 +48,7 @@ _Request = CountRequest | Compilation | Preparation
 
 
 def number_of_processes() -> int:
-    """Return the number of processes that work beside a program."""
+    """Return the number of processes that count launches while a program runs."""
     return min(_MOST, processors() // _PROCESSORS_EACH)
 
 

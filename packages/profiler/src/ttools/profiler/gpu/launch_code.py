@@ -99,7 +99,7 @@ def word(index: int) -> str:
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """Return the source of a key that consists of scalars and of which pointers are equal.
+    """Return the source of a key: the scalars, and which of the pointers equal each other.
 
     Args:
         numbers: Indices of the positional arguments that are scalars.

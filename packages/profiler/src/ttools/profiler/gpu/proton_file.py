@@ -27,7 +27,7 @@ class KernelTime:
         stack: Scopes or functions around the launch, outermost first; empty if the file has none.
         launches: Number of launches that were timed together.
         kind: Kind of operation; Proton's file contains kernels only.
-        nbytes: Bytes of a copy or fill, or of several together.
+        nbytes: Number of bytes of a copy or fill, or of several together.
     """
 
     kernel: str

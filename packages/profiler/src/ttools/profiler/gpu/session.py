@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -16,6 +16,7 @@ from typing import Any
 from ttools.core.compilation.inspection import Readings
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.gpus.targets import Target
+from ttools.core.kernel_selector import kernel_selector
 from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
@@ -37,7 +38,7 @@ class GpuSession:
     ended. Other processes count launches while the program runs; `finish` counts the rest.
 
     Args:
-        only: Names of the kernels to profile; all by default.
+        only: Names of the kernels to profile, or a predicate on names; all by default.
         counts: If False, launches are timed but not counted.
         options: Options of the Proton session.
         keep: Path at which to keep the file that Proton writes; by default it is deleted.
@@ -53,7 +54,7 @@ class GpuSession:
 
     def __init__(
         self,
-        only: Sequence[str] | None,
+        only: Sequence[str] | Callable[[str], bool] | None,
         *,
         counts: bool = True,
         options: ProtonOptions | None = None,
@@ -63,7 +64,7 @@ class GpuSession:
         target: Target | None = None,
     ) -> None:
         self._trials = Trials()
-        self._only, self._keep = only, keep
+        self._only, self._keep = None if only is None else kernel_selector(only), keep
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
@@ -72,7 +73,7 @@ class GpuSession:
         self._repetition = repetition
         self._own_copies = OwnCopies()
         self._watch = GpuCounting(
-            only,
+            self._only,
             counts=counts,
             origin=origin,
             own_copies=self._own_copies,
@@ -101,7 +102,7 @@ class GpuSession:
 
     @property
     def seen(self) -> int:
-        """Return the number of Triton launches so far, also during the run."""
+        """Return the number of Triton launches so far, even during the run."""
         return self._watch.made
 
     @property
@@ -180,7 +181,7 @@ class GpuSession:
         if self._only is None:
             times = sorted([*times, *of_copies], key=lambda time: time.begin)
         else:
-            times = [time for time in times if time.kernel in self._only]
+            times = [time for time in times if self._only(time.kernel)]
             reason = reason or "only selected kernels are profiled"
         self._unseen = idle_sentence(times, reason)
         if self._options.data == "trace":
@@ -228,7 +229,7 @@ def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -
     """Return times under the names of the kernels' functions.
 
     `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` renames a
-    launch in Proton's file if any session, also one of the program, installs Proton's hook, because
+    launch in Proton's file if any session, even one of the program, installs Proton's hook, because
     the hook affects all sessions.
     """
     own = {made.launch.kernel for made in launches}

@@ -6,7 +6,7 @@ The model computes six times of a launch, each as if nothing else took time:
 2. the latencies that a warp waits for one after the other, once per wave of programs;
 3. its products on the matrix units;
 4. its bytes, at the bandwidth of memory;
-5. its bytes, at the bandwidth of the last level of cache;
+5. its bytes, at the bandwidth of the last-level cache;
 6. its atomics, on the busiest slice of this cache or the busiest address.
 
 These overlap: while some warps wait for memory, others compute. So the result is not their sum
@@ -24,7 +24,7 @@ waves. A cycle takes 0.505 ns.
 3. There are no matrix products.
 4. 201.3 MB at 92.8% of 3.35 TB/s take 64.7 us. The cache holds a quarter of this data, so that
    nearly all of it (99.9%) has to come from memory.
-5. The last level of cache moves the same bytes 2.97 times as fast: 20.2 us.
+5. The last-level cache moves the same bytes 2.97 times as fast: 20.2 us.
 6. There are no atomics.
 
 The norm of these times with p = 1.91 is 68.7 us. With 1.46 us for the launch, the projection is
@@ -51,17 +51,17 @@ class Constants:
     Attributes:
         least: Seconds that every launch takes, whatever its work is.
         memory: Achievable share of the memory's peak bandwidth, 0 to 1.
-        cache: Bandwidth of the last level of cache, as a multiple of the memory's.
-        kept: Share of the last level of cache that keeps data of earlier launches, 0 to 1.
+        cache: Bandwidth of the last-level cache, as a multiple of the memory's.
+        kept: Share of the last-level cache that keeps data of earlier launches, 0 to 1.
         units: Achievable share of the peak rates of arithmetic units, 0 to 1.
         shared: Achievable share of the peak rate of shared memory, 0 to 1.
         matrix: Achievable share of the peak rate of the matrix units, 0 to 1.
         step: Latency of arithmetic in cycles.
         near: Latency of shared memory and special functions in cycles.
-        far: Latency of the last level of cache in cycles; memory takes twice as long.
+        far: Latency of the last-level cache in cycles; memory takes twice as long.
         barrier: Latency of a barrier in cycles.
         group: Latency of a matrix instruction in cycles.
-        changed: Seconds that a slice of the last level of cache takes to update a sector.
+        changed: Seconds that a slice of the last-level cache takes to update a sector.
         contended: Seconds between two atomic updates of one address.
         sharpness: Exponent of the norm that combines the parts; the higher it is, the more of the
             other parts the longest part hides.

@@ -5,8 +5,8 @@ at its peak rate (elementary functions at the rate of special-function units, in
 rate of a multiprocessor), and that all of this happens at the same time. Atomics on one address run
 one after the other, if the device's rate was measured (`benchmarks/atomics.py`). The result is a
 lower bound, not a prediction: real launches take longer. The bound holds for launches whose data is
-in memory. Data that earlier launches left in the last level of cache need not cross the memory bus,
-so that such a launch can take less time than the bound.
+in memory. Data that earlier launches left in the last-level cache need not cross the memory bus, so
+a launch that finds its data there can take less time than the bound.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Bound:
     Attributes:
         seconds: Minimum time of the launch.
         limited_by: The resource that takes longest: `memory`, `ATOMICS`, or a unit such as `fp32`.
-        parts: Minimum seconds of each resource.
+        parts: Minimum time of each resource in seconds.
     """
 
     seconds: float
@@ -90,7 +90,7 @@ class Bound:
 
 
 def bound(counts: WorkCounts, device: Device) -> Bound:
-    """Return the lower bound of the time of a launch by the roofline model."""
+    """Return the roofline model's lower bound on the time of a launch."""
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)
@@ -106,12 +106,12 @@ def bound(counts: WorkCounts, device: Device) -> Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """The minimum seconds of computation and of memory.
+    """The minimum times of a launch for computation and for memory accesses.
 
     Attributes:
-        compute: Seconds of the busiest unit.
+        compute: Time of the busiest unit in seconds.
         unit: Name of that unit; empty if no unit has a known rate.
-        memory: Seconds for the touched bytes.
+        memory: Time for moving the touched bytes in seconds.
     """
 
     compute: float
@@ -120,7 +120,7 @@ class Peaks:
 
 
 def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
-    """Return the minimum seconds of a launch for computation and for memory."""
+    """Return the minimum times of a launch for computation and for memory accesses."""
     parts = dict(bound(counts, device).parts)
     memory = parts.pop("memory")
     unit = max(parts, key=lambda name: parts[name], default="")

@@ -29,7 +29,7 @@ _LANES = {"sm_75": 64, "sm_80": 64}
 _SECTOR, _WARP = 32, 32
 #: The steepness of the hit rate as data grows beyond a cache.
 _SUDDEN = 4
-#: Atomics update sectors in the last level of cache, whose slices interleave at this many bytes.
+#: Atomics update sectors in the last-level cache, whose slices interleave at this many bytes.
 _SLICE, _SLICES = 512, 96
 #: Units whose latency is that of arithmetic.
 _STEPS = (
@@ -47,9 +47,10 @@ class Access:
     Attributes:
         kind: Kind of the access: `load`, `store` or `atomic`.
         requested: Number of bytes that the lanes request.
-        sectors: Bytes of the sectors that requests of warps move, per requested byte.
-        tile_sectors: Bytes of the sectors that whole tiles touch, per requested byte; these cross
-            the L1 cache.
+        sectors: Total size of the sectors that requests of warps move, relative to the requested
+            bytes.
+        tile_sectors: Total size of the sectors that whole tiles touch, relative to the requested
+            bytes. These sectors pass the L1 cache.
     """
 
     kind: str
@@ -77,12 +78,12 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of a launch on a device. Seconds are those at peak rates.
+    """The work of a launch on a device. Times in seconds assume peak rates.
 
     Attributes:
         even: Average number of programs per multiprocessor.
         waves: Number of times that the programs fill the device, at least one.
-        cycle: Seconds of a cycle of a multiprocessor.
+        cycle: Duration of a multiprocessor's clock cycle in seconds.
         units: Cycles of a multiprocessor's busiest unit per program.
         shared: Cycles of shared memory per program.
         issued: Instructions on the longest chain of a warp.
@@ -91,13 +92,13 @@ class Work:
         far: Results of memory on this chain.
         barriers: Barriers on this chain.
         groups: Matrix instructions on this chain.
-        memory: Seconds to move the touched bytes once, in whole sectors.
-        held: Size of the last level of cache, as a multiple of the touched bytes.
-        cache: Seconds, at the memory's rate, for the bytes that pass the L1 caches, including
-            spilled registers that these cannot hold.
-        matrix: Seconds of the matrix units.
-        changed: Sectors that atomics update in the busiest slice of the last level of cache.
-        contended: Average number of atomic updates of an address.
+        memory: Time in seconds to move the touched bytes once, in whole sectors.
+        held: Size of the last-level cache, as a multiple of the touched bytes.
+        cache: Time in seconds, at the memory's rate, to move the bytes that pass the L1 caches,
+            including spilled registers that these cannot hold.
+        matrix: Time of the matrix units in seconds.
+        changed: Sectors that atomics update in the busiest slice of the last-level cache.
+        contended: Average number of atomic updates per address.
     """
 
     even: Figure

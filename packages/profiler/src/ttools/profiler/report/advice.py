@@ -90,7 +90,10 @@ class Advice:
 
 
 def grouped_advice(hints: Iterable[Hint]) -> list[Advice]:
-    """Group hints: each advice appears once per kernel, each evidence once with all its lines."""
+    """Group hints so that each piece of advice appears only once per kernel.
+
+    Each piece of evidence appears once, with all the source lines that it applies to.
+    """
     together: dict[tuple[Kind, str, str, str], dict[str, list[SourceLocation]]] = {}
     for hint in hints:
         evidence = together.setdefault((hint.kind, hint.kernel, hint.config, hint.advice), {})

@@ -53,7 +53,7 @@ def kernel_frame(
         samples: Launches of a run.
         device: The device whose roofline bounds launches.
         on_device: True if the samples were timed on this device.
-        compiled: Compiled kernels; if None, the columns of compiled kernels are left out.
+        compiled: Compiled kernels; if None, their columns are omitted.
         overheads: The host's overhead of each call in seconds, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
@@ -70,7 +70,7 @@ def kernel_frame(
     present += ["measured"] if device and on_device else []
     for row in rows:
         derive(row, KERNELS, present)
-    # The columns from the first one that needs machine code on are added later.
+    # Columns from the first one that needs machine code onwards are added later.
     last = next(n for n, metric in enumerate(KERNELS) if metric.needs == "cuda")
     frame = pd.DataFrame(rows, columns=column_names(KERNELS[:last], *present))
     if len(frame):

@@ -109,7 +109,7 @@ class Profile(ContextDecorator, Result):
 
     @property
     def seen(self) -> int:
-        """Return the number of Triton launches so far, also during the run."""
+        """Return the number of Triton launches so far, even during the run."""
         return self._session.seen
 
     def costs_of(self, inspection: Inspection) -> RunCosts | None:

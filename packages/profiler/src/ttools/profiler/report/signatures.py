@@ -189,9 +189,9 @@ def is_of(inspection: Inspection, config: str) -> bool:
 
 
 def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, str]:
-    """Return a text for each specialisation of a kernel that distinguishes it from the others.
+    """Return a string for each specialisation of a kernel that distinguishes it from the others.
 
-    The text consists of parameters and options, for example `n: constant 1; x_ptr, y_ptr: *fp16`.
+    The string consists of parameters and options, as in `n: constant 1; x_ptr, y_ptr: *fp16`.
     """
     every = [
         {**source.parameters(), **{name: str(value) for name, value in source.options.items()}}
@@ -212,7 +212,8 @@ def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, 
 def _own_parts(values: Sequence[str]) -> tuple[str, ...]:
     """Return each text without the parts that all have in common.
 
-    A text without own parts becomes, for example, `not divisible by 16` if another has this part.
+    A text of which nothing remains becomes, for example, `not divisible by 16` if another text has
+    the part `divisible by 16`.
     """
     parts = [value.split(", ") for value in values]
     common = set(parts[0]).intersection(*parts)

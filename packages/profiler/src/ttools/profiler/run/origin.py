@@ -81,5 +81,5 @@ def kernel_source(function: Any) -> tuple[str, int] | None:
     code = getattr(getattr(function, "fn", None), "__code__", None)
     if code is None:
         return None
-    # In copies under longer decorators, the first line of the code is limited to 1.
+    # `co_firstlineno` of a relocated copy may be wrong, because it cannot be less than 1.
     return code.co_filename, int(getattr(function, "starting_line_number", code.co_firstlineno))

@@ -1,6 +1,6 @@
 """Records the Proton scopes that a program opens, and their metrics.
 
-The recorder observes `proton.scope(name, metrics)` also while no Proton session runs.
+The recorder observes `proton.scope(name, metrics)` even while no Proton session runs.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ class Repetition:
     """The number of times to make launches with equal specialisation, grid and scalars.
 
     Attributes:
-        warmup: Number of first launches that are left out of all figures.
+        warmup: Number of initial launches that are excluded from all figures.
         iterations: Number of times that each launch of the program is made, on the same memory. If
-            it is more than one, the launches that warm up are additional.
+            this is more than one, the launches that warm up are made in addition.
     """
 
     warmup: int = 0
@@ -45,7 +45,7 @@ NOT_REPEATED = "it is unknown which memory it writes, so it was not repeated"
 
 
 def all_warm_up(warmup: int) -> str:
-    """Return the reason why no figure includes a kernel whose launches all warm up."""
+    """Return the reason why a kernel has no figures: all of its launches only warmed up."""
     return (
         f"each of its launch signatures was launched at most {warmup} times, so all launches only "
         "warmed up"

@@ -112,7 +112,7 @@ class Session(Protocol):
 
     @property
     def seen(self) -> int:
-        """Return the number of launches so far, also during the run."""
+        """Return the number of launches so far, even during the run."""
 
     @property
     def recorded(self) -> object:
@@ -161,7 +161,7 @@ class CpuSession:
     """A run on the CPU: counts each launch, then times it.
 
     Args:
-        only: Names of the kernels to profile; all by default.
+        only: Names of the kernels to profile, or a predicate on names; all by default.
         threads: Number of threads that run the programs of a launch.
         context: Grouping of launches: by scopes or by Python's stack.
         repetition: Number of repetitions of launches, with and without timing.
@@ -174,7 +174,7 @@ class CpuSession:
 
     def __init__(
         self,
-        only: Sequence[str] | None,
+        only: Sequence[str] | Callable[[str], bool] | None,
         threads: int | None,
         context: Context = "shadow",
         repetition: Repetition = ONCE,

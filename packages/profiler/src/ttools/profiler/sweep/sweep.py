@@ -18,6 +18,7 @@ import torch
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.reports.result import Result
+from ttools.core.reports.wrapping import shortened
 from ttools.interpreter import interpret
 from ttools.profiler.intervals import difference
 from ttools.profiler.sweep.calls import (
@@ -33,11 +34,13 @@ from ttools.profiler.sweep.calls import (
 )
 
 _SCHEMA = "ttools.sweep/1"
+#: Maximum length of the message of an exception in a report.
+_LONGEST = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One implementation at one shape.
+    """The measurement of one implementation at one shape.
 
     Attributes:
         shape: Keyword arguments of `inputs` for this shape.
@@ -45,13 +48,13 @@ class Measurement:
         time: Time of a call; None if it failed.
         speedup: Median time of the baseline divided by that of the implementation; None if either
             is unknown.
-        speedup_within: Interval of the speed-up by the rule of `ttools profile compare`; None for
+        speedup_within: Interval of the speed-up, computed as by `ttools profile compare`; None for
             the baseline, or if there are too few samples.
         error: The largest difference of an element from the baseline's result, divided by the
             largest finite magnitude in the baseline's result.
         bytes: Bytes of the tensors passed and returned, see `Task`.
-        flops: Operations of the matrix products, convolutions and attentions in the baseline's
-            torch calls.
+        flops: Number of operations of the matrix products, convolutions and attentions in the
+            baseline's calls to torch.
         failure: The error message in one line; empty if the call succeeded.
     """
 
@@ -66,7 +69,7 @@ class Measurement:
     failure: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row with times in seconds and rates of the median time."""
+        """Return a row with times in seconds, and with throughputs that follow from the median."""
         time = self.time
         return {
             **{name: shown_value(value) for name, value in self.shape.items()},
@@ -326,5 +329,5 @@ def shown_value(value: Any) -> Any:
 
 
 def _line(error: Exception) -> str:
-    text = str(error).strip().split("\n", maxsplit=1)[0][:200]
+    text = shortened(str(error).strip().split("\n", maxsplit=1)[0], width=_LONGEST)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

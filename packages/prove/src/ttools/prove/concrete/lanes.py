@@ -1,6 +1,6 @@
 """Lanes of values at one size, as NumPy arrays.
 
-Integers have machine values, which wrap, and optionally exact shadow values of 64 bits. A float is
+Integers have machine values, which wrap, and optionally exact 64-bit shadow values. A float is
 represented by a hash of the operations that computed it, so that equal hashes mean equal floats.
 """
 

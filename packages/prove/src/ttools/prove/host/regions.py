@@ -172,7 +172,7 @@ def _bounded(where: Region, condition: Condition) -> bool:
     # `value` never decreases: find where it reaches 0, and where it exceeds 0.
     zero, above = _first(value, low, high, 0), _first(value, low, high, 1)
     if condition.relation == "ge":
-        # expr >= 0 is value >= 0, or value <= 0 if the sign is negative.
+        # expr >= 0 is equivalent to value >= 0 or, if the sign is negative, to value <= 0.
         if sign > 0:
             where.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
         else:

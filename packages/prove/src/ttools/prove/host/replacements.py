@@ -270,7 +270,7 @@ def _called(original: _Apply) -> _Apply:
 
 # ---- the user's modules
 def module_scopes(function: Any) -> list[dict[str, Any]]:
-    """Return the globals of a function, of the modules beside its file, and of related modules.
+    """Return the globals of a function, of modules in the same folder, and of related modules.
 
     Related modules import Triton, and names in the function's module or in other related modules
     refer to them, directly or through a module that only re-exports names. Searching all modules

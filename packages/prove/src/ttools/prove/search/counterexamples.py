@@ -186,7 +186,7 @@ class Search:
         return [point for point in corners if self._where.holds(point)]
 
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
-        """Return sizes from a model, which has values of some sizes, or of their counters."""
+        """Return a point from the solver's values of some sizes, or of the sizes' counters."""
         point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
         for symbol, expr in self._where.substitution().items():
             if expr.base_symbols() <= witness.keys():
@@ -286,7 +286,7 @@ class Search:
             value = point[symbol] + 1
 
     def _lower(self, key: Key, start: Point) -> None:
-        """Record a defect at a point, and at lower points that a bisection of each size finds."""
+        """Record a defect at a point, and at smaller points that bisecting each size finds."""
         self._state.record(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}

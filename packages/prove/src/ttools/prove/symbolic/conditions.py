@@ -70,7 +70,7 @@ def unproved(
     skipped: frozenset[Key] = frozenset(),
     solver: Solver | None = None,
 ) -> list[Problem]:
-    """Return the problems of a launch, each once; none if it is correct on the whole box.
+    """Return the distinct problems of a launch; none if it is correct on the whole box.
 
     Args:
         space: The box of sizes.
@@ -218,7 +218,7 @@ class _Conditions:
     def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
         """Return the problems, or none if it is proved that the access is never reached.
 
-        That proof takes long, so it is attempted only if there are problems.
+        That proof takes a long time, so it is attempted only if there are problems.
         """
         return list(problems) if problems and not self._never(facts) else []
 

@@ -2,8 +2,8 @@
 
 There are two rules. `EqualityInference` shows that equal addresses imply equal programs: an address
 such as `row * stride + column` with `0 <= column < stride` determines the row and the column. The
-other rule shows for two programs that the later one along an axis always accesses later elements,
-or always earlier ones.
+other rule shows that, of any two programs along an axis, the later one always accesses later
+elements, or always earlier ones.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Values that loops carry from iteration to iteration: their growth, and bounds that they keep.
 
-A carried value that grows by the same amount in each iteration is an expression over the number of
-the iteration (`growths`). For other values, bounds may hold in every iteration, as for both ends of
-a binary search (`kept_bounds`). A candidate for such a bound states that a carried integer is at
+A carried value that grows by the same amount in each iteration is an expression over the iteration
+number (`growths`). For other values, bounds may hold in every iteration, as for both ends of a
+binary search (`kept_bounds`). A candidate for such a bound states that a carried integer is at
 least, or at most, one of these: 0, the value of a carried integer before the loop, or the first or
-last value of the counter. Candidates that do not hold before the loop are dropped. If all remaining
-candidates hold at the start of an iteration, they should also hold at its end; candidates for which
-this is not proved are dropped. This step is repeated until none is dropped, and the remaining
-bounds hold in every iteration.
+last value of the counter. Candidates that do not hold before the loop are dropped. Then each
+candidate must be proved to hold at the end of an iteration if all remaining candidates hold at its
+start; otherwise it is dropped. This step is repeated until no candidate is dropped. The remaining
+bounds then hold in every iteration, by induction.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def growths(
         symbols: Symbols that stand for carried values, by position.
         starts: The values before the loop.
         newest: Order of the newest symbol that existed before this iteration.
-        k: The number of the iteration.
+        k: The iteration number.
     """
     changes: dict[int, tuple[Expr, Case]] = {}
     for n, symbol in symbols.items():
@@ -143,7 +143,7 @@ def inductive(
         needs: Obligations of carried values at the start of iteration `k`.
         facts: Facts about them that the condition implies.
         around: Facts that hold outside the loop.
-        k: The number of the iteration.
+        k: The iteration number.
     """
     before = {k: as_expr(k) - 1}
     shown = needs

@@ -204,7 +204,7 @@ def joined(*numbers: Number) -> tuple[tuple[Case, ...], ...] | None:
 
 
 def facts_of(cases: Iterable[Case]) -> Facts:
-    """Return the facts under which all of the cases apply, each once."""
+    """Return the distinct facts under which all of the cases apply."""
     return tuple(dict.fromkeys(f for case in cases for f in case.when))
 
 

@@ -49,7 +49,7 @@ def check_launches(
         seconds: Time limit for each launch. Whatever is undecided when it is reached counts as not
             proved.
         assume: Assumptions about tables, by the kernel parameters to which they are passed; see
-            `check_sizes`. An assumption applies to all launches that have the parameter.
+            `prove`. An assumption applies to all launches that have the parameter.
         memory: Bytes that the tensors of a launch may take; larger sizes are not considered. By
             default 80 GB, or no limit for a launch all of whose sizes have a range.
 

@@ -286,7 +286,7 @@ def _followed(launch: TracedCall, constants: bool = True) -> list[Expr]:
 
 
 def _read(launch: TracedCall) -> frozenset[int]:
-    """Return the lengths of the extents from which the script computed numbers of the launch."""
+    """Return the extents from which the script computed other numbers of the launch."""
     return frozenset().union(*map(extents_of, _followed(launch)))
 
 
@@ -304,7 +304,7 @@ def _computed(launch: TracedCall) -> dict[int, Expr]:
 
 
 def _derived(launch: TracedCall) -> set[int]:
-    """Return extents that follow from others: products of axes, and blocks that the grid counts."""
+    """Return extents that follow from others: products of axes, and block counts in the grid."""
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
@@ -421,15 +421,15 @@ def _stated(
 
 
 class Origins:
-    """Finds expressions of the sizes by their values at one launch.
+    """Maps a number that occurs in one launch to the expression over sizes that explains it.
 
-    If several expressions have the same value, the most likely one is kept.
+    If several expressions have the same value at this launch, the most likely one is kept.
 
     Args:
-        sizes: Values of the sizes, by name.
+        sizes: Values of the sizes at this launch, by name.
         named: Expressions of the sizes, in the order of `sizes`.
         shapes: Expressions of the tensors' extents.
-        block_sizes: Constants that host code may have divided by.
+        block_sizes: Constants by which host code may have divided to compute numbers of blocks.
     """
 
     def __init__(

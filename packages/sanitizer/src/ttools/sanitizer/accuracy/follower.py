@@ -56,9 +56,9 @@ from ttools.sanitizer.accuracy.verdicts import settled_error
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 
 _EPS32 = 2.0**-23
-#: A sum is a cancellation if its result is smaller than an operand by this factor …
+#: A sum is a cancellation if its result is smaller than an operand by the factor `_CANCELS`, and if
+#: the errors of the operands are at least `_LARGE_ERROR` times the spacing at the result.
 _CANCELS = 2.0**-6
-#: … and if the errors of the operands are at least this multiple of the spacing at the result.
 _LARGE_ERROR = 2.0**6
 #: An operand is wrong rather than inaccurate if this share of it is an error.
 _MOST_OF = 0.5
@@ -72,7 +72,7 @@ _NAMES = ("a", "b", "c")
 
 @dataclass
 class Mixed:
-    """Lanes that a mask leaves out and a reduction counts, whose result is stored.
+    """A reduction that counts lanes that a mask leaves out, and whose result is stored.
 
     Attributes:
         lanes: Number of stored elements.
@@ -134,7 +134,10 @@ class Follower:
             self.restart(name.removeprefix("create_"), result)
 
     def restart(self, operation: str, result: Any) -> None:
-        """Note that an operation has no rule; values without a shadow restart by themselves."""
+        """Note that an operation has no rule.
+
+        Its results get no shadow, because a value without a shadow counts as exact.
+        """
         for handle in result if isinstance(result, (list, tuple, OpResults)) else [result]:
             if isinstance(handle, Handle) and handle.shadow is None and is_float(handle):
                 source = self.sources.at(operation, handle.element.text)
@@ -386,7 +389,7 @@ def _compute(
     partials: Callable[..., Sequence[Any]],
 ) -> None:
     if in_random_numbers():
-        return  # random numbers are what they are
+        return  # random numbers have no exact values from which they could differ
     actual = [as_exact(handle.data) for handle in operands]
     on_actual = np.asarray(function(*actual))
     if all(handle.shadow is None for handle in operands):
@@ -445,7 +448,7 @@ def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         return
     shadow, actual = shadow_of(operand), as_exact(operand.data)
     if result.element.size == 1:
-        # Eight bits are a quantisation, which is meant to lose digits.
+        # A conversion to eight bits is a quantisation, which loses digits on purpose.
         rounded = as_exact(result.data)
         copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
         f.finish(operation, result, (operand,), copy.exact, copy)
@@ -568,7 +571,9 @@ def _logic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle
     exact = np.asarray(LOGIC[operation](*truths))
     differs = exact != result.data
     if differs.any():
-        decision = joined_numbers([s and s.decision for s in shadows], result.data.shape)
+        decision = joined_numbers(
+            [None if s is None else s.decision for s in shadows], result.data.shape
+        )
         assert decision is not None
         result.shadow = Truth(exact, np.where(differs, decision, np.int32(NOTHING)))
 

@@ -170,7 +170,7 @@ _ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
 
 
 def library_name(symbol: str) -> str:
-    """Return the name of a function of libdevice without its precision, as `expm1`."""
+    """Return the name of a function of libdevice without its precision, such as `expm1`."""
     match = _SYMBOL.fullmatch(symbol)
     name = match[1] if match else symbol
     supported = (*_LIBRARY, *_ROUNDING)

@@ -35,7 +35,7 @@ class _Output:
         dtype: Name of its type.
         ulps: Largest error so far, in units in the last place.
         elements: Number of the elements that were compared.
-        rounding: Number of those that are as good as rounding once.
+        rounding: Number of those that are as accurate as rounding the exact result once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.
         limited: What was not followed or not seen, as text, or nothing.
         is_wrong: True if a launch had an error that is not allowed.
@@ -171,7 +171,9 @@ class AccuracyRecord:
 def _note(argument: str, output: _Output) -> Finding:
     largest = f"the largest error of `{argument}` is {ulps(output.ulps)} of {output.dtype}"
     if output.is_sensitive:
-        why = "more than rounding, but the result is as sensitive to small changes of the inputs"
+        why = (
+            "more than rounding explains, but small changes of the inputs change the result as much"
+        )
     else:
         why = f"within what rounding the output to {output.dtype} allows"
     compared = f"{output.rounding:,} of {output.elements:,} stored elements"

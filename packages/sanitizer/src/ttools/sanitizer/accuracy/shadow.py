@@ -103,7 +103,8 @@ def precision(dtype: np.dtype[Any]) -> float:
 def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) -> Array | None:
     """Return the sum of rows, each multiplied by a factor for each element.
 
-    Factors that are not finite count as zero: after an overflow, first order says nothing.
+    Factors that are not finite count as zero, because a first-order estimate is meaningless after
+    an overflow.
     """
     present = [(rows, factor) for rows, factor in terms if rows is not None]
     if not present:

@@ -373,7 +373,9 @@ def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
-    """Return where a value that is not finite in float64 either is a defect: NaN, and overflow.
+    """Return which infinities and NaN are defects although the exact value is not finite, either.
+
+    These are NaN and overflows.
 
     An infinity of a division or a logarithm may be the result that the program wants.
     """

@@ -121,7 +121,7 @@ def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | No
             return None
         if varies(deciding(swaps.get(op, op))):
             section = section_of.get(op)
-            if section is None or op in swaps or not _is_made_anyway(op, section, shared):
+            if section is None or op in swaps or not _is_accessed_anyway(op, section, shared):
                 return None
     if not all(_is_behind_barrier(part, shared) for part in sections):
         return None
@@ -152,8 +152,9 @@ def _section(loop: Operation) -> _Section | None:
 
 
 def _orders(op: Operation, how: str) -> bool:
-    """Return whether an atomic is a scalar, has a scope larger than the block, and has a memory
-    order.
+    """Return whether an atomic has a memory order and can order accesses of different programs.
+
+    It must be a scalar whose scope is larger than the block.
 
     Args:
         how: The order: `acquire` or `release`; `acq_rel` includes both.
@@ -167,7 +168,7 @@ def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
 
     Args:
         take: The compare-and-swap of the loop.
-        free: The value with which it compares the lock: that of a lock that is free.
+        free: The value of a lock that is free, with which the compare-and-swap compares the lock.
     """
     terminator = loop.regions[0].entry.terminator
     condition = terminator.operand("condition")
@@ -194,8 +195,8 @@ def _number(value: Value | None) -> int | None:
     return constant.bits[0] if constant is not None and constant.is_splat else None
 
 
-def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
-    """Return whether another access of the section has the same address and at least its lanes.
+def _is_accessed_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
+    """Return whether the section also accesses the address of `op` in at least the same lanes.
 
     Only the direct operations of the section's block count: these run whenever the section does.
     """

@@ -46,8 +46,7 @@ def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
 
 
 def tile_bytes(module: Module) -> tuple[int, int]:
-    """Return the bytes of tiles that may be buffered once per stage, and the bytes of all other
-    tiles.
+    """Return the bytes of the tiles that may be buffered once per stage, and of all other tiles.
 
     A loaded tile may have one buffer in shared memory for each stage of a pipelined loop. Operands
     of matrix products have one buffer each. The largest tile counts twice, for a conversion from

@@ -183,15 +183,16 @@ class _Tile:
     ) -> None:
         self.checked, self.op, self.witness, self.values = checked, op, witness, values
         self.shape = shape_of(op.address.type)
-        self.programs = _programs(checked, op, witness)
+        self.programs = _programs(checked, op, witness.program)
         start = checked.launch.raw_parameters[witness.site.parameter]
         shape = (len(self.programs), *self.shape)
         self.addresses = np.broadcast_to(distances + start, shape)
 
     @classmethod
     def of(cls, checked: CheckedLaunch, op: Operation, witness: Witness) -> _Tile | None:
-        """Return the evaluated access; None if it cannot be evaluated, or differs from the observed
-        one.
+        """Return the evaluated access.
+
+        The result is None if the access cannot be evaluated, or differs from the observed one.
         """
         tile = cls._evaluated(checked, op, witness)
         if tile is None or int(tile.addresses[0].reshape(-1)[witness.lane]) != witness.address:
@@ -336,8 +337,7 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return the conditions that would exclude exactly the lanes outside if their bound were
-        tighter.
+        """Return the conditions that a tighter bound would make exclude exactly the lanes outside.
 
         Args:
             rows: The programs that are considered.
@@ -451,12 +451,22 @@ class _Tile:
         return atoms
 
 
-def _programs(checked: CheckedLaunch, op: Operation, witness: Witness) -> list[int]:
+def _programs(checked: CheckedLaunch, op: Operation, program: int) -> list[int]:
     """Return the programs in which an access is evaluated, that of the witness first."""
     count = prod(checked.spec.grid)
     most = max(1, min(_PROGRAMS, _MOST_ELEMENTS // max(1, prod(shape_of(op.address.type)))))
     spread = [n * (count - 1) // max(1, _PROGRAMS - 2) for n in range(_PROGRAMS - 1)]
-    return list(dict.fromkeys([witness.program, *spread]))[:most]
+    return list(dict.fromkeys([program, *spread]))[:most]
+
+
+def some_programs(checked: CheckedLaunch, op: Operation, program: int) -> NDArray[np.int64]:
+    """Return the ids of a few programs in which to evaluate an access, one row each.
+
+    Args:
+        op: The access; with a larger tile, there are fewer programs.
+        program: Linear index of the first of them.
+    """
+    return _coordinates(checked, _programs(checked, op, program))
 
 
 def _coordinates(checked: CheckedLaunch, programs: Iterable[int]) -> NDArray[np.int64]:
@@ -472,7 +482,7 @@ def _values(
 ) -> LaneValues:
     return lane_values(
         checked,
-        _coordinates(checked, _programs(checked, op, witness)),
+        some_programs(checked, op, witness.program),
         dict(zip(loops, iterations, strict=True)),
     )
 
@@ -586,8 +596,9 @@ def _by_whole_mask(kernel: str, mask: Value, lanes: tuple[tuple[int, int], ...] 
 
 
 def _stripped(mask: Value) -> Value:
-    """Return the operand from which views produce a mask; stop at the first value that a variable
-    holds.
+    """Return the operand from which views produce a mask.
+
+    The search stops at the first value that a variable holds.
     """
     while not named(mask) and (op := mask.defining_op) is not None and len(lanes_of(mask)) == 1:
         mask = op.operands[0]
@@ -599,7 +610,7 @@ def _names(value: Value) -> list[str]:
 
 
 def _runs(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as runs, each by its first and last."""
+    """Return the first and last number of each run of consecutive numbers; `numbers` ascend."""
     if not len(numbers):
         return ()
     cuts = np.flatnonzero(np.diff(numbers) > 1) + 1

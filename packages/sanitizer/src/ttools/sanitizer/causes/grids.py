@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from ttools.interpreter.analysis.launch_values import KernelValues
@@ -26,12 +27,44 @@ def grid_notes(checked: CheckedLaunch) -> tuple[str, ...]:
     They explain findings, and are not defects by themselves: programs may take their work from an
     atomic counter, for example.
     """
+    unread = _unread_axes(checked.kernel.module, checked.spec.grid)
+    return (*unread, *(step.text for step in wrong_steps(checked)))
+
+
+@dataclass(frozen=True)
+class WrongStep:
+    """A loop that starts at the program id and does not step by the number of programs.
+
+    Attributes:
+        loop: The loop.
+        line: Line of the loop.
+        step: Its step.
+        programs: Number of programs along the axes of the program id.
+    """
+
+    loop: Operation
+    line: int
+    step: int
+    programs: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"the loop in line {self.line} steps by {self.step:,}, and the launch has "
+            f"{self.programs:,} {'program' if self.programs == 1 else 'programs'}: step by "
+            "num_programs"
+        )
+
+
+def wrong_steps(checked: CheckedLaunch) -> tuple[WrongStep, ...]:
+    """Return the loops of a launch that step by another number than that of the programs."""
     grid, scalars = checked.spec.grid, scalars_of(checked)
-    key = (grid_notes, grid, *scalars.items())
-    return checked.kernel.remember(key, lambda: tuple(_notes(checked.kernel.module, grid, scalars)))
+    key = (wrong_steps, grid, *scalars.items())
+    module = checked.kernel.module
+    return checked.kernel.remember(key, lambda: tuple(_wrong_steps(module, grid, scalars)))
 
 
-def _notes(module: Module, grid: Sequence[int], scalars: Mapping[int, int]) -> Iterator[str]:
+def _unread_axes(module: Module, grid: Sequence[int]) -> Iterator[str]:
     read = axes_read(module)
     for axis, count in enumerate(grid):
         if count > 1 and axis not in read:
@@ -39,14 +72,19 @@ def _notes(module: Module, grid: Sequence[int], scalars: Mapping[int, int]) -> I
                 f"the kernel does not read program_id({axis}), and the grid has {count:,} "
                 f"programs along axis {axis}"
             )
+
+
+def _wrong_steps(
+    module: Module, grid: Sequence[int], scalars: Mapping[int, int]
+) -> Iterator[WrongStep]:
     values = KernelValues(module.kernel, grid, scalars)
     for loop in module.kernel.walk():
         if loop.has(LOOP) and loop.loop_bounds is not None:
             yield from _of_loop(loop, values, (*grid, 1, 1))
 
 
-def _of_loop(loop: Operation, values: KernelValues, grid: Sequence[int]) -> Iterator[str]:
-    """Yield the sentence for a loop that starts at the program id and steps by another number.
+def _of_loop(loop: Operation, values: KernelValues, grid: Sequence[int]) -> Iterator[WrongStep]:
+    """Yield a loop that starts at the program id and steps by another number.
 
     A step of 1 is not reported, as in a loop over the part of a matrix above its diagonal.
     """
@@ -61,7 +99,4 @@ def _of_loop(loop: Operation, values: KernelValues, grid: Sequence[int]) -> Iter
         programs - 1,
     )
     if is_number and step.constant not in (1, programs) and loop.location is not None:
-        yield (
-            f"the loop in line {loop.location.line} steps by {step.constant:,}, and the launch has "
-            f"{programs:,} {'program' if programs == 1 else 'programs'}: step by num_programs"
-        )
+        yield WrongStep(loop, loop.location.line, step.constant, programs)

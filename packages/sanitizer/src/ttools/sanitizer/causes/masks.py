@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.findings.causes import Cause
+from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.lane_values import LaneValues, Numbers, along, viewed
 from ttools.ir import Operation, Value, shape_of
 from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
@@ -36,8 +37,7 @@ class Conjunct:
         return None if own is None else self.moved(own)
 
     def excess(self, values: LaneValues) -> Numbers | None:
-        """Return the position of the compared value relative to the bound, for each lane of the
-        condition.
+        """Return how far the compared value is beyond the bound, for each lane of the condition.
 
         Tightening the comparison excludes the lanes of greatest excess first. None if the condition
         compares no integers for their order, or if they are unknown.
@@ -84,8 +84,7 @@ def _conjuncts(value: Value, views: tuple[Value, ...]) -> Iterator[Conjunct]:
 
 @dataclass(frozen=True)
 class WrongLanes:
-    """The lanes that a mask fails to exclude and that are outside the memory that an access may
-    touch.
+    """The lanes outside the memory of an access that its mask fails to exclude.
 
     Attributes:
         value: The condition that admits them, or the index that no condition bounds.
@@ -138,8 +137,10 @@ class Explained:
     Attributes:
         wrong: The lanes that the mask fails to exclude, if they are known.
         variables: Names of the variables that explain the finding best, in order.
+        access: Location of the access that failed.
     """
 
     cause: Cause
     wrong: WrongLanes | None = None
     variables: tuple[str, ...] = ()
+    access: SourceLocation | None = None

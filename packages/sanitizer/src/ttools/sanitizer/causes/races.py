@@ -79,7 +79,12 @@ def _wrong_lanes(checked: CheckedLaunch) -> list[tuple[Cause, WrongLanes]]:
 def _without(
     checked: CheckedLaunch, sites: Sequence[ProbeSite], records: Records, wrong: WrongLanes
 ) -> Records | None:
-    """Return the records without lanes that are not excluded; None if there are none."""
+    """Return the records without the lanes that are wrongly admitted.
+
+    Returns:
+        None if no record has such lanes, if it is unknown which lanes they are, or if there are too
+        many elements.
+    """
     site = records["site"].astype(np.int64)
     size = np.array([max(1, probe.size) for probe in sites], np.int64)[site]
     elements = np.maximum(1, (records["end"].astype(np.int64) - records["start"]) // size)
@@ -120,7 +125,7 @@ def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -
 def _outside(
     checked: CheckedLaunch, probe: ProbeSite, op: Operation, wrong: WrongLanes, records: Records
 ) -> NDArray[np.bool_] | None:
-    """Return a mask of the records, each of one element, whose lanes the mask wrongly admits."""
+    """Return which records, each of one element, belong to lanes that the mask wrongly admits."""
     programs, row = np.unique(records["program"].astype(np.int64), return_inverse=True)
     ids = np.array([checked.spec.coordinates(int(n)) for n in programs], np.int64).reshape(-1, 3)
     lanes = wrong.in_access(op, lane_values(checked, ids))

@@ -31,7 +31,7 @@ from ttools.sanitizer.memory.launch_state import SavedMemory
 
 #: Maximum number of programs of a launch that are followed.
 _MOST_PROGRAMS = 256
-#: Number of programs that are followed before the time is looked at.
+#: Number of programs that are followed before the elapsed time is checked again.
 _AT_ONCE = 32
 #: Seconds after which no further programs of a launch are started.
 _SECONDS = 60.0
@@ -55,7 +55,7 @@ def _defect(meaning: str, help: str) -> Kind:
 
 
 class Accuracy(Check):
-    """The lines at which a kernel loses digits; runs only on request."""
+    """Finds the lines at which a kernel loses digits; this check runs only on request."""
 
     name = "accuracy"
     page = "reference/findings.md#the-accuracy-check"
@@ -64,12 +64,12 @@ class Accuracy(Check):
     is_slow = True
     kinds: ClassVar[Kinds] = {
         "accuracy_loss": _defect(
-            "The line whose rounding errors make an output less accurate than its type and a sound "
-            "algorithm explain.",
+            "The rounding errors of this line make an output less accurate than its type and a "
+            "sound algorithm explain.",
             "compute this line in float32",
         ),
         "cancellation": _defect(
-            "The line whose rounding errors a later difference of nearly equal numbers makes "
+            "A later difference of nearly equal numbers makes the rounding errors of this line "
             "large.",
             "rewrite the difference so that nearly equal numbers are not subtracted, for example "
             "with libdevice.expm1 or a variance of two passes",
@@ -224,7 +224,7 @@ class Accuracy(Check):
         if isfinite(wrong.exact):
             stored += f" and should be {wrong.exact:g}"
         if isfinite(wrong.ulps):
-            stored += f": {ulps(wrong.ulps)} of {dtype}, {ulps(wrong.allowed)} are explained"
+            stored += f": {ulps(wrong.ulps)} of {dtype}; {ulps(wrong.allowed)} are allowed"
         notes = [stored]
         values = source.values
         related = []

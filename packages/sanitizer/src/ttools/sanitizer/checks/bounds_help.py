@@ -202,8 +202,9 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 
 
 def _index_name(site: ProbeSite) -> str:
-    """Return the name of the variable to bound: the first index that varies between lanes, if the
-    access has lanes.
+    """Return the name of the variable that a mask should bound.
+
+    This is the first index that varies between lanes, or for a scalar access the first index.
     """
     indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
     names = [s.name for s in indices if s.width > 1 or not site.shape]

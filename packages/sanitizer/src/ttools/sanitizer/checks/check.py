@@ -53,8 +53,7 @@ SHARED_KINDS: Kinds = {
         severity="warning",
         meaning="An autotuned kernel changes a tensor that it reads, and the autotuner, "
         "which launches it many times, does not restore the tensor.",
-        help="name the argument in `restore_value` of triton.autotune, or in `reset_to_zero` if it "
-        "begins with zeros",
+        help="name the argument in `restore_value` of triton.autotune",
     ),
     "interrupted": Kind(
         severity="note",
@@ -71,7 +70,7 @@ SHARED_KINDS: Kinds = {
         severity="error",
         meaning="The compilation of a kernel or an analysis of a launch took longer than "
         "`--timeout` and was stopped, so the launch was not checked completely.",
-        help="raise --timeout to have it checked to the end",
+        help="raise --timeout, so that the launch is checked completely",
     ),
     "unsupported": Kind(
         severity="warning", meaning="A check could not analyse an operation or a launch."
@@ -79,8 +78,8 @@ SHARED_KINDS: Kinds = {
 }
 
 #: `accesses` logs the accesses to memory that the launch writes, by program and lane; `allocations`
-#: tracks uninitialised allocations while the run is active; `views` treats accesses as failures
-#: that stay in the storage but leave the view passed to the kernel.
+#: tracks uninitialised allocations while the run is active; `views` reports accesses that are
+#: inside the storage but outside the view that the kernel received.
 Observation = Literal["accesses", "allocations", "views"]
 
 
@@ -126,8 +125,9 @@ class Check:
         return ()
 
     def hidden(self) -> Sequence[int]:
-        """Return the values of the parameters that the passes append; called only if there are
-        passes.
+        """Return the values of the parameters that the passes append.
+
+        This is called only if there are passes.
         """
         return ()
 
@@ -137,9 +137,7 @@ class Check:
 
     # ---- after it has run
     def recover(self, error: KernelError) -> Finding | None:
-        """Return the finding for an error that ended the launch, or None if the error is not a
-        defect.
-        """
+        """Return the finding for an error that ended the launch; None if it is not a defect."""
 
     def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
         """Yield findings for tests that failed in native code, also if the launch was interrupted.
@@ -150,7 +148,7 @@ class Check:
         return (self.at_site(count) for count in counts if self.is_own(count))
 
     def findings(self) -> Iterable[Finding]:
-        """Yield the findings from everything that was observed."""
+        """Yield the findings that follow from all observations of the launch."""
         return ()
 
     def remarks(self) -> Iterable[Finding]:

@@ -33,14 +33,14 @@ _HELP_CO_RESIDENCY = (
     "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True "
     "ensures, or split the kernel in two"
 )
-_HELP_LOST = "let the program that sets the word wait until it has been taken"
+_HELP_LOST = "let the program that sets the word wait until another program has received the signal"
 _HELP_KEPT = "release the lock on every path of the program that takes it"
 _HELP_TWICE = "release the lock before the same program takes it again"
 _HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
 
 
 class Deadlock(Check):
-    """Programs that wait for an event that never occurs, or that is not guaranteed to occur."""
+    """Finds programs that wait for an event that never occurs, or is not guaranteed to occur."""
 
     name = "deadlock"
     page = "reference/findings.md#programs-that-wait-for-each-other"
@@ -85,9 +85,7 @@ class Deadlock(Check):
         )
 
     def _lost_signals(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
-        """Return the locations at which a signal for `waiter` is overwritten before it was
-        received.
-        """
+        """Return the locations where signals for `waiter` are overwritten before being received."""
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return ()
@@ -100,14 +98,19 @@ class Deadlock(Check):
         times = "" if lost.count == 1 else f", {lost.count:,} times"
         return (
             Related(
-                message=f"set here again before it was taken{times}, so that signals are lost",
+                message="the word is set again here before another program has received the "
+                f"signal{times}, so that signals are lost",
                 location=sites[lost.site].location,
                 program=checked.spec.coordinates(lost.program),
             ),
         )
 
     def _holders(self, waiter: tuple[int, int, int] | None) -> list[Holder]:
-        """Return the programs that hold the locks that `waiter`, and they themselves, wait for."""
+        """Return the programs that keep `waiter` waiting.
+
+        The first one holds the lock for which `waiter` waits, the next one holds the lock for which
+        the first one waits, and so on.
+        """
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return []
@@ -132,7 +135,7 @@ class Deadlock(Check):
         )
 
     def _release(self, holders: Sequence[Holder], waiting: Sequence[Waiting]) -> str:
-        """Return advice on locks that are not released; empty if their holders wait otherwise."""
+        """Return advice on locks that are not released; empty if the last holder waits, too."""
         if not holders:
             return ""
         if any(holder.program == holder.waiter for holder in holders):
@@ -153,9 +156,7 @@ class Deadlock(Check):
             yield from self._lock_order()
 
     def remarks(self) -> Iterator[Finding]:
-        """Yield findings for waits that ended only because more programs ran at once than on the
-        GPU.
-        """
+        """Yield findings for waits whose end depends on the number of programs that run at once."""
         report = self.checked.report
         if report.warnings:
             self.checked.report = report._replace(warnings=())
@@ -195,10 +196,10 @@ class Deadlock(Check):
         waiting = _swaps_waited_for(self.checked.launch.kernel.variants.module)
         sites = monitor.sites
         locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
-        circle = lock_cycle(syncs, locking)
-        if not circle:
+        cycle = lock_cycle(syncs, locking)
+        if not cycle:
             return
-        first = circle[0]
+        first = cycle[0]
         owner = addresses.owner(first.wanted_lock, through=sites[first.wanted_site].parameter)
         yield self.finding(
             "deadlock",
@@ -207,14 +208,14 @@ class Deadlock(Check):
             location=sites[first.wanted_site].location,
             program=spec.coordinates(first.program),
             notes=(_held(first, addresses),),
-            programs=len(circle),
+            programs=len(cycle),
             related=tuple(
                 Related(
-                    message=f"taken here, while {_held(nested, addresses)}",
+                    message=f"a lock is taken here: {_held(nested, addresses)}",
                     location=sites[nested.wanted_site].location,
                     program=spec.coordinates(nested.program),
                 )
-                for nested in circle[1:]
+                for nested in cycle[1:]
             ),
             help=_HELP_ORDER,
         )
@@ -261,7 +262,7 @@ def _held(nested: Nested, addresses: Addresses) -> str:
     held_lock, wanted_lock = (
         _number(lock, addresses) for lock in (nested.held_lock, nested.wanted_lock)
     )
-    return f"it holds the lock at {held_lock} when it takes the one at {wanted_lock}"
+    return f"the program holds the lock at {held_lock} when it takes the one at {wanted_lock}"
 
 
 def _number(address: int, addresses: Addresses) -> str:

@@ -27,7 +27,7 @@ _HELP_SPECIALISATION = (
 
 
 class Hints(Check):
-    """Wrong `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy` and `tl.assume`."""
+    """Finds wrong `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy` and `tl.assume`."""
 
     name = "hints"
     page = "reference/findings.md#overflow-and-hints"

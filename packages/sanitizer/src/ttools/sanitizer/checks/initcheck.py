@@ -15,10 +15,12 @@ from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
 from ttools.interpreter.runtime.monitor import Count
+from ttools.sanitizer.causes.unmasked_uses import cause_of_undefined_lanes
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import earlier_writers, watch_outputs
 from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.passes import histogram_bins, undefined
+from ttools.sanitizer.passes.check import places
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 
@@ -26,7 +28,7 @@ _BINS = (Pass("initcheck", "bins", histogram_bins.apply),)
 
 
 class Initcheck(Check):
-    """Undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
+    """Finds undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
     page = "reference/findings.md#uninitialised-memory"
@@ -104,8 +106,9 @@ class Initcheck(Check):
         return shadows.hidden(names)
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Yield findings for undefined lanes; findings about memory list the elements never
-        written.
+        """Yield findings for undefined lanes and for reads of unwritten memory.
+
+        The latter list the elements that were never written.
         """
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
@@ -116,12 +119,21 @@ class Initcheck(Check):
                     notes=(*finding.notes, *self._shadows.unwritten(index)),
                     related=(*finding.related, *earlier_writers(self.checked, index)),
                 )
-            yield finding
+            yield self._with_cause(finding, count)
+
+    def _with_cause(self, finding: Finding, count: Count) -> Finding:
+        """Return a finding with the cause that it shares with an out-of-bounds access, if any."""
+        if finding.origin != "masked" or not self.checked.causes:
+            return finding
+        (use,) = places(dict(count.witness.site.attributes).get("origins", "")) or [None]
+        cause = cause_of_undefined_lanes(self.checked, count.witness, use)
+        if cause is None or use is None:
+            return finding
+        help_line = f"give the access in line {use.line} the mask of this load"
+        return replace(finding, cause=cause, help=help_line)
 
     def findings(self) -> Iterable[Finding]:
-        """Register the outputs with unwritten elements; they are reported when the host reads
-        them.
-        """
+        """Register the outputs with unwritten elements, to report them when the host reads them."""
         if not self.checked.hung:
             watch_outputs(self, self._shadows)
         return ()

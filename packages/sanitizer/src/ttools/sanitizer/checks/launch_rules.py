@@ -18,7 +18,7 @@ _LARGEST = "sm_90"
 
 
 class GpuRules(Check):
-    """The rules of CUDA and Triton for grid, options, tensor devices and memory of a launch.
+    """Checks the rules of CUDA and Triton for grid, options, tensor devices and memory of a launch.
 
     The rules are listed in `ttools.core.gpus.launch_rules`. They are applied for the GPU that a
     device map names. If there is none, the largest limits of all GPUs apply.

@@ -7,6 +7,7 @@ accessed, how far out of bounds it was, and how to correct it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import inf
 from typing import Any, ClassVar
@@ -56,7 +57,7 @@ _DESCRIPTORS = (Pass("memcheck", "descriptors", descriptors.apply),)
 
 
 class Memcheck(Check):
-    """Bounds and alignment of every access; accesses that fail are skipped."""
+    """Checks bounds and alignment of every access; accesses that fail are skipped."""
 
     name = "memcheck"
     page = "reference/findings.md#memory-bounds"
@@ -123,8 +124,9 @@ class Memcheck(Check):
         "local_mask": Kind(
             severity="note",
             meaning="A mask compares an offset within a block with the bound of the whole tensor: "
-            "the pointer has moved by a program id or in a loop, and the mask does not include it.",
-            help="add what the mask lacks to the compared index, or subtract it from the bound",
+            "the pointer has moved by a program id or in a loop, but the compared offset has not.",
+            help="add the distance by which the pointer has moved to the compared offset, or "
+            "subtract it from the bound",
         ),
         "unread_tensor": Kind(
             severity="note",
@@ -266,7 +268,8 @@ class Memcheck(Check):
         message, help_line = "dead load removed by Triton; not checked", dict[str, str]()
         if load.waits:
             message = (
-                "this loop does not wait: Triton removes it, as plain loads need not see changes"
+                "this loop does not wait: Triton removes it, because plain loads need not see "
+                "changes by other programs"
             )
             help_line = {"help": _HELP_POLL}
         return self.finding(
@@ -327,6 +330,7 @@ class _FailedAccess:
             return None
         explained = explain(self.check.checked, self.witness)
         if explained is not None:
+            explained = replace(explained, access=self.site.location)
             self.check.checked.causes.append(explained)
         return explained
 
@@ -338,8 +342,9 @@ class _FailedAccess:
         return tuple(dict.fromkeys([*first, *shown]))[:_MOST_SHOWN]
 
     def _severity_in_storage(self) -> Severity:
-        """Return the severity of leaving the view; it is higher for stores, because a loaded value
-        may be unused.
+        """Return the severity of an access that leaves the view but stays in the storage.
+
+        It is higher for stores, because a loaded value may be unused.
         """
         chosen = self.check.checked.options.view_bounds
         if chosen is not None and chosen != "off":
@@ -355,9 +360,7 @@ class _FailedAccess:
         return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
-        """Return the location at which an index is loaded, if it differs from that of the
-        access.
-        """
+        """Return the location at which an index is loaded, unless it is that of the access."""
         if self.index is None or self.index.location == self.site.location:
             return ()
         table = self._index_table()
@@ -373,8 +376,9 @@ class _FailedAccess:
         return argument.name if argument else None
 
     def _one_of_several(self) -> tuple[ArgumentSpec | None, str]:
-        """Return the nearest of the arguments from which the pointer may derive, and a phrase that
-        names them.
+        """Return the nearest of the arguments from which the pointer may derive.
+
+        The second result is a phrase that names all of these arguments.
         """
         choices = self.site.choices
         names = ", ".join(f"`{self.spec.names[n]}`" for n in choices if n < len(self.spec.names))
@@ -504,8 +508,9 @@ def _bytes(tensor: Any) -> NDArray[np.int64] | None:
 
 
 def end_of_rows(tensor: TensorSpec) -> str:
-    """Describe where stores end if the row size is not a multiple of 16 bytes; otherwise return an
-    empty text.
+    """Describe where stores end if the row size is not a multiple of 16 bytes.
+
+    The text is empty if it is a multiple.
     """
     width = tensor.shape[-1] * tensor.itemsize
     strides = [distance * tensor.itemsize for distance in tensor.strides[-2:-1]]
@@ -518,7 +523,7 @@ def end_of_rows(tensor: TensorSpec) -> str:
 
 
 def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what is wrong with a descriptor: kind of finding, message, note with numbers, help.
+    """Yield the defects of a descriptor: kind of finding, message, note with numbers, help.
 
     The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
     created; older versions check none. Triton checks none of them after a program has changed a

@@ -18,7 +18,7 @@ from ttools.sanitizer.passes.truncated_division import HELP
 
 
 class Numeric(Check):
-    """The origins of NaN and other wrong numbers; runs only on request."""
+    """Finds the origins of NaN and other wrong numbers; this check runs only on request."""
 
     name = "numeric"
     page = "reference/findings.md#the-numeric-check"
@@ -74,8 +74,9 @@ class Numeric(Check):
         yield from map(self._with_infinities, firsts.values())
 
     def _with_infinities(self, count: Count) -> Finding:
-        """Return the finding; for a NaN, with the origins of the infinities that it was computed
-        from.
+        """Return the finding for a failed check.
+
+        The finding of a NaN lists the origins of the infinities from which the NaN was computed.
         """
         finding = self.at_site(count)
         origins = places(dict(count.witness.site.attributes).get("origins", ""))

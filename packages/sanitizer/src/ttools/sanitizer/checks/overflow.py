@@ -19,7 +19,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 class Overflow(Check):
-    """Wrapped offsets and narrow sums; only operations that may wrap in a launch are checked."""
+    """Finds wrapped offsets and narrow sums; checks only operations that may wrap in a launch."""
 
     name = "overflow"
     page = "reference/findings.md#overflow-and-hints"
@@ -67,7 +67,8 @@ class Overflow(Check):
         name = f" of `{argument.name}`" if argument else ""
         where = f"outside the {'elements passed' if witness.test == 'view' else 'memory'}{name}"
         lanes = counted(access.lanes, "lane")
-        related = Related(message=f"it leads {where} here, in {lanes}", location=site.location)
+        message = f"the overflow leads {where} here, in {lanes}"
+        related = Related(message=message, location=site.location)
         return replace(finding, related=(*finding.related, related))
 
     def _passes(

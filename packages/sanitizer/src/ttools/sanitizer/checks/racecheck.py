@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.process.phases import phase, tick
 from ttools.core.spec import ArgumentSpec, LaunchSpec
@@ -33,6 +34,7 @@ from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.causes.grids import grid_notes
+from ttools.sanitizer.causes.race_advice import race_advice
 from ttools.sanitizer.causes.races import causes_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -87,7 +89,7 @@ _ASSOCIATIVITY = (Pass("racecheck", "associativity", associativity.apply),)
 
 
 class Racecheck(Check):
-    """Unordered accesses to one element, by different programs or threads of a program."""
+    """Finds unordered accesses to one element by different programs or threads of a program."""
 
     name = "racecheck"
     page = "reference/findings.md#what-the-race-check-covers"
@@ -144,7 +146,7 @@ class Racecheck(Check):
             if monitor.stop is None:
                 yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
-                return  # synchronisation that is missing may have ordered the rest
+                return  # the records that are missing may contain synchronisation
         findings = []
         if len(near) or monitor.fails:
             findings = list(lane_stores(self, monitor, near, sites_of(monitor)))
@@ -174,7 +176,7 @@ class Racecheck(Check):
                 yield finding
 
     def _in_another_order(self, before: Snapshot, reported: Set[object]) -> Iterator[Finding]:
-        """Yield races that only another order of the programs shows, except `known` ones."""
+        """Yield races that only another order of the programs shows, except `reported` ones."""
         checked = self.checked
         seed = checked.options.seed
         options = replace(checked.launch.run.launch_options, order="random", seed=seed)
@@ -225,15 +227,16 @@ class Racecheck(Check):
         conflicts = list(find(near))
         causes = causes_of(self.checked, monitor.sites, near, conflicts, find)
         for conflict, cause in zip(conflicts, causes, strict=True):
-            finding = replace(self._conflict_finding(conflict, monitor.sites), cause=cause)
+            finding = replace(self._conflict_finding(conflict, monitor.sites, cause), cause=cause)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
             tensors[key].update(dict.fromkeys(names))
             previous = united.get(key)
             if previous is not None and previous[1].cause != cause:
-                finding = replace(finding, cause=None)
-                previous = previous[0], replace(previous[1], cause=None)
+                help_text = self.kinds[conflict.kind].help
+                finding = replace(finding, cause=None, help=help_text)
+                previous = previous[0], replace(previous[1], cause=None, help=help_text)
             if previous is None or finding.count > previous[1].count:
                 previous = conflict, finding
             united[key] = previous
@@ -242,12 +245,15 @@ class Racecheck(Check):
             for key, (conflict, finding) in united.items()
         ]
 
-    def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
+    def _conflict_finding(
+        self, conflict: Conflict, sites: Sequence[ProbeSite], cause: Cause | None
+    ) -> Finding:
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
-        # The finding is located at the store; the other access is the related location. Atomics
-        # are ordered among each other, so a plain store beside one is more at fault.
+        # The finding is located at the store; the other access is the related location. If a plain
+        # store conflicts with an atomic, the plain store is the likelier mistake, because two
+        # atomics would not conflict.
         if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)
@@ -264,7 +270,8 @@ class Racecheck(Check):
                 whose = f"that tensor of {storage[1] - storage[0]:,} bytes"
             notes = (f"element {item:,} of {whose} is touched by both",)
         if conflict.kind != "intra_program_race":
-            notes += grid_notes(self.checked)
+            # The notes on the grid explain the race, so that short reports show them, too.
+            notes = (*grid_notes(self.checked), *notes)
         elif conflict.missing_barrier_site is None:
             notes += (_ONE_WARP.format(spec.options.warps),)
         help_line = self.kinds[conflict.kind].help
@@ -281,6 +288,7 @@ class Racecheck(Check):
             help_line = _HELP_RELEASE
         if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
             related += self._weak_atomics()
+        help_line = race_advice(self.checked, conflict, sites, cause) or help_line
         return self.finding(
             conflict.kind,
             _message(conflict, one, other, name),
@@ -404,7 +412,7 @@ OTHER_DATA = "the values are equal in this launch; with other data they may diff
 def lane_stores(
     check: Check, monitor: Monitor, accesses: Records, sites: Sequence[Site]
 ) -> Iterator[Finding]:
-    """Yield findings for stores of which several lanes write the same element.
+    """Yield findings for stores in which several lanes write the same element.
 
     If the lanes store different values, the finding is an error, otherwise a note. Native code
     reads back the stored elements and thus detects different values; the log of accesses shows

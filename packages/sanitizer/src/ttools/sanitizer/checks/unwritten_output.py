@@ -125,9 +125,13 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
             continue
         copied = storage.carried if storage.start in kept else None
         missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
-        tell = _output_finding(check, index, frozenset() if shadows is None else shadows.sources)
-        handed = OutputView(view=view, tell=tell, copied=copied, missing=missing)
-        outputs.watch(tensor.untyped_storage(), handed)
+        make_finding = _output_finding(
+            check, index, frozenset() if shadows is None else shadows.sources
+        )
+        output_view = OutputView(
+            view=view, make_finding=make_finding, copied=copied, missing=missing
+        )
+        outputs.watch(tensor.untyped_storage(), output_view)
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
@@ -201,8 +205,8 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
             # The program may have meant only a part of the storage when it took the address.
             item = int(monitor.sites[int(stored["site"][0])].size)
             view = consecutive((end - start) // item, item)
-            tell = _output_finding(check, _BEHIND, frozenset())
-            outputs.watch(storage, OutputView(view=view, tell=tell))
+            make_finding = _output_finding(check, _BEHIND, frozenset())
+            outputs.watch(storage, OutputView(view=view, make_finding=make_finding))
             outputs.consumed([start])  # only reads show which part is an output
 
 
@@ -214,11 +218,13 @@ class _OutputFinding:
         name: The output's name in messages.
         unwritten: Template of the finding for elements that were never written.
         copied: Template of the finding for elements that hold copies of unwritten ones.
+        explanations: Notes that explain the finding; they come before all others.
     """
 
     name: str
     unwritten: Finding
     copied: Finding
+    explanations: tuple[str, ...] = ()
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
         few = f"{missing.count:,} of {missing.total:,} elements of {self.name}"
@@ -235,13 +241,14 @@ class _OutputFinding:
             template,
             message=text,
             severity="error" if read else "warning",
-            notes=(*missing.sentences(), *template.notes),
+            notes=(*self.explanations, *missing.sentences(), *template.notes),
             related=() if line is None else (_reader(line),),
         )
 
     def place(self, line: str) -> str:
-        """Return a line of host code as sentences name it, with its file unless it is the
-        kernel's.
+        """Return a line of host code as text for sentences.
+
+        The text names the file unless it is the file of the kernel.
         """
         file, _, number = line.rpartition(":")
         kernel = self.unwritten.location
@@ -268,18 +275,18 @@ class _UntouchedFinding:
             finding,
             message=f"the host reads {missing.total:,} elements{at} that were never written and "
             f"not passed to any launch: this launch stores as many to another tensor, {name}",
-            notes=finding.notes[len(missing.sentences()) :],
+            notes=(*self.output.explanations, *self.output.unwritten.notes),
             help=_BESIDE,
         )
 
 
 def _reader(line: str) -> Related:
-    return Related(message="the host reads it here", location=location_of_line(line))
+    return Related(message="the host reads the tensor here", location=location_of_line(line))
 
 
 def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
     spec, kernel = check.checked.spec, check.checked.kernel
-    notes = ("grid: ({}, {}, {})".format(*spec.grid), *grid_notes(check.checked))
+    notes = ("grid: ({}, {}, {})".format(*spec.grid),)
     stored = kernel.fact(stores).get(index)
     source = min(copied_from - {index}, default=index)
     if index == _BEHIND:
@@ -304,6 +311,7 @@ def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _O
             notes=notes,
             help=_COPIES,
         ),
+        grid_notes(check.checked),
     )
 
 
@@ -385,7 +393,7 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
     if sum(end - start for start, end in written) > _LARGEST_SAVED:
         return None
     if read_and_written(launch, checked.kernel.fact(undefined.reads), written):
-        return None  # it would read what it has written
+        return None  # the second run would read what the first has written
     with undoing(launch, written):
         launch.execute(
             Instruments(guards=True, footprints=True),

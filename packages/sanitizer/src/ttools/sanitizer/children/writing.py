@@ -38,7 +38,7 @@ class Writer:
     Args:
         folder: Folder of the parent process; created if it does not exist.
         launches: Returns the numbers of launches of this process so far.
-            warnings: Returns the warnings of this process so far.
+        warnings: Returns the warnings of this process so far.
     """
 
     def __init__(
@@ -87,9 +87,7 @@ class Writer:
         self._write(Entry(findings=list(findings)))
 
     def end(self) -> None:
-        """Write the launches that are not written yet, and an entry for the normal end of the
-        process.
-        """
+        """Write the remaining launches, and an entry for the normal end of the process."""
         if self._unwritten:
             self._write_launches()
         self._write(Entry(ended=True))

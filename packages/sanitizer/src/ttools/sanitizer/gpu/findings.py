@@ -55,7 +55,7 @@ class UnseenWrites:
 
 def is_scratch(record: Record, launch: LogEntry | None, site: Site) -> bool:
     """Return whether an access was inserted by the compiler and is outside all arguments."""
-    if launch is None or record.address is None or not site.is_compilers:
+    if launch is None or record.address is None or not site.is_inserted:
         return False
     return not any(holds(argument, record.address) for argument in launch.spec.arguments)
 
@@ -155,7 +155,7 @@ def _finding(
         kind_entry = CHECKS[check].kinds.get(kind)
     severity: Severity = "error" if kind_entry is None else kind_entry.severity
     if kind == "intra_program_race":
-        severity = record.level  # its tool knows warps
+        severity = record.level  # compute-sanitizer knows which threads belong to one warp
     return Finding(
         kind=kind,
         check=check,

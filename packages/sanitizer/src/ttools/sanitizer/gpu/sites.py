@@ -30,13 +30,13 @@ class Site:
         location: Location of the operation, or of the line if it has several operations; None if
             the line is unknown, too.
         parameters: Names of the parameters that its pointers derive from; empty if unknown.
-        is_compilers: True if the kernel's TTIR has no such access at the line, which means that the
+        is_inserted: True if the kernel's TTIR has no such access at the line, which means that the
             compiler inserted it, for example an access to scratch memory.
     """
 
     location: SourceLocation | None = None
     parameters: frozenset[str] = frozenset()
-    is_compilers: bool = False
+    is_inserted: bool = False
 
 
 #: Operations that write through a descriptor.
@@ -71,7 +71,7 @@ def find_site(source: Path | None, access: str, file: str | None, line: int) -> 
     candidates = [op for op in on_memory if op.access == access] if access else on_memory or of_line
     if not candidates:
         has_operations = bool(_operations(source))
-        return Site(SourceLocation(file, line, 0), is_compilers=has_operations and bool(access))
+        return Site(SourceLocation(file, line, 0), is_inserted=has_operations and bool(access))
     parameters = frozenset[str]().union(*(op.parameters for op in candidates))
     locations = {op.location for op in candidates}
     if len(locations) == 1:

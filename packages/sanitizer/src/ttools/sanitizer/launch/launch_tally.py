@@ -1,4 +1,4 @@
-"""The launches of one process: those that ran, were cut short, or have not ended."""
+"""Counts the launches of one process: those that ran, were stopped early, or have not ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tally:
         self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
         #: Reasons why launches were not checked completely, by launch signature.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
-        #: Works in progress, with their launches unless a kernel is still being compiled.
+        #: The work of each thread, with its launch; None while the kernel is being compiled.
         self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
         self._begun: Counter[str] = Counter()
 
@@ -55,7 +55,7 @@ class Tally:
         return work.__enter__()
 
     def end(self, work: Work) -> None:
-        """End a work that was begun."""
+        """End the work that `begin` returned."""
         work.__exit__()
         self._running.pop(id(work), None)
 

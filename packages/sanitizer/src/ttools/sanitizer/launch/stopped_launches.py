@@ -108,8 +108,7 @@ def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]
 def phase_finding(
     kernel: str, record: Unfinished, missing: Sequence[str], **fields: object
 ) -> Finding:
-    """Return the finding of `cut_short` for a launch of which possibly only the kernel's name is
-    known.
+    """Return the finding of `cut_short` for a launch that need not have been compiled.
 
     Args:
         kernel: Name of the kernel.

@@ -6,8 +6,8 @@ the originals and report the result. torch's functions therefore remain the same
 TorchScript, `torch.compile`, pickle and `is`, and temporaries and results of composed operators are
 observed like those of `torch.empty`. Among the operators that fill the memory that they allocate,
 those that copy elements, multiply matrices or reduce are observed. Among operators that fill
-existing memory, the most frequent ones are observed. Others accept numbers instead of tensors, and
-a replaced kernel receives these as plain numbers.
+existing memory, the most frequent ones are observed. Other operators are not observed, because they
+accept numbers instead of tensors, and a replaced kernel receives these as plain numbers.
 
 For two kinds of objects, Python methods must be replaced: storages that are created without a
 tensor, and subclasses of `torch.Tensor`.
@@ -29,7 +29,7 @@ from ttools.interpreter.run.device_copies import has_device_memory
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
-#: Operators that copy some elements of operands, and the positions of those.
+#: Operators that copy some elements of operands, and the positions of these operands.
 _COPYING = {
     **dict.fromkeys(("cat", "index.Tensor", "index_select", "gather", "tril", "triu"), (0,)),
     **dict.fromkeys(("flip", "masked_select"), (0,)),
@@ -420,6 +420,6 @@ def _constructed(construct: Any) -> Any:
                 raise
         return torch.Tensor._make_subclass(cls, construct(torch.Tensor, *args, **kwargs))
 
-    # Dynamo is configured to skip our files, but it must trace this function.
+    # Dynamo is configured to skip the files of ttools, but it must trace this function.
     constructed.__code__ = constructed.__code__.replace(co_filename=_FILE)
     return constructed

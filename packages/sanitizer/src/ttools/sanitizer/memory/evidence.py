@@ -52,8 +52,7 @@ def certain(marked: Bools, unchanged: Bools) -> Bools:
 
 
 def certain_by_words(kept: Bools) -> Bools:
-    """Return which bytes are certainly unwritten although there may have been unobserved
-    writers.
+    """Return which bytes are certainly unwritten even if there were unobserved writers.
 
     Args:
         kept: A mark for each byte of a storage that still holds its word.

@@ -110,17 +110,16 @@ class HostReads:
         self._open = self._patched = self._is_reporting = False
 
     def open(self) -> None:
-        """Follow backward passes and threads, because `begin` may be called while one of them
-        runs.
+        """Follow backward passes and threads.
+
+        This is necessary before `begin`, which may be called while one of them runs.
         """
         if not self._open:
             self._open = True
             self._passes.__enter__()
 
     def begin(self) -> None:
-        """From now on, observe this thread's operators, and in all threads values that leave
-        torch.
-        """
+        """Start observing this thread's operators, and values that leave torch in any thread."""
         if not self._patched:
             self._patches.__enter__()
             self._patched = True

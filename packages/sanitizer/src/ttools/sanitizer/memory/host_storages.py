@@ -49,8 +49,9 @@ def plain_storage(tensor: Any) -> Any:
 
 
 def most_filled() -> int:
-    """Return the maximum size of a storage that is filled; there is a limit because filling makes
-    all pages resident.
+    """Return the maximum size of a storage that is filled.
+
+    There is a limit, because filling makes all pages of the storage resident.
     """
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 
@@ -72,7 +73,7 @@ def filled_elsewhere(tensor: Any) -> UnwrittenStorage | None:
     return storage_record
 
 
-#: Bits by which values are changed; the sign stays.
+#: The bits that are flipped in each byte to change a value. The sign bit is not among them.
 _OTHER_BITS = 0x15
 
 
@@ -106,7 +107,7 @@ def depends_on(
         return False  # memory of a GPU is not modified while the program may use it
     own = memory(storage.start, storage.start + storage.nbytes)
     before, shadow = own[missing].copy(), storage.ensure_shadow().copy()
-    # The sign is kept, so that indices that were out of bounds stay so.
+    # The sign is kept, so that negative indices, which are out of bounds, remain negative.
     own[missing] = before ^ _OTHER_BITS
     try:
         return not _same(result, again())
@@ -114,7 +115,7 @@ def depends_on(
         return True
     finally:
         own[missing] = before
-        storage.ensure_shadow()[:] = shadow  # the second run may have refreshed it
+        storage.ensure_shadow()[:] = shadow  # the second run may have updated it
 
 
 def _same(one: Any, other: Any) -> bool:

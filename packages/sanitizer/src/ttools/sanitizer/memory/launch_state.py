@@ -20,8 +20,7 @@ _FEW = 4
 
 
 class SavedMemory:
-    """The storages of all tensor arguments of a launch, and which of their bytes were never
-    written.
+    """The storages of a launch's tensor arguments, and which of their bytes were never written.
 
     Args:
         arguments: The arguments, including those that are not tensors.
@@ -152,8 +151,9 @@ def _on_device(tensor: Any) -> bool:
 
 
 def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
-    """Group targets and sources by device, with elements as wide as possible, so that one kernel
-    copies each group.
+    """Group targets and sources by device, so that one kernel copies each group.
+
+    Their elements are viewed as 64-bit words where possible.
     """
     import torch
 

@@ -55,7 +55,7 @@ class OutputView:
 
     Attributes:
         view: The elements of the output.
-        tell: Creates findings for the launch.
+        make_finding: Creates findings for the launch.
         copied: Bytes of the storage to which the launch stored copies of unwritten elements.
         missing: Bytes unwritten when the launch ended, if another configuration ran after it; by
             default they are determined when the output is read.
@@ -66,7 +66,7 @@ class OutputView:
     """
 
     view: TensorSpec
-    tell: MissingFinding
+    make_finding: MissingFinding
     copied: Bools | None = None
     missing: Bools | None = None
     untouched: Literal["original", "copy"] | None = None
@@ -203,20 +203,20 @@ class UnwrittenOutputs:
                 if start in self._outputs:
                     self._outputs[start].is_consumed = True
 
-    def watch_untouched(self, count: int, tell: MissingFinding) -> None:
-        """Watch storages not passed to a launch that have as many elements as one of its
-        outputs.
-        """
+    def watch_untouched(self, count: int, make_finding: MissingFinding) -> None:
+        """Watch storages of the size of a launch's output that were not passed to the launch."""
         for storage in self._memory.untouched.of(count):
             if storage.start not in self._outputs:
-                self._watch_untouched(storage.start, storage.nbytes, count, tell, "original")
+                self._watch_untouched(
+                    storage.start, storage.nbytes, count, make_finding, "original"
+                )
 
     def _watch_untouched(
         self,
         start: int,
         nbytes: int,
         count: int,
-        tell: MissingFinding,
+        make_finding: MissingFinding,
         untouched: Literal["original", "copy"],
     ) -> None:
         storage, item = self._memory.find(start), nbytes // count
@@ -226,7 +226,7 @@ class UnwrittenOutputs:
         with self._lock:
             self._outputs[start] = _Output(
                 storage=storage,
-                views=[OutputView(view=view, tell=tell, untouched=untouched)],
+                views=[OutputView(view=view, make_finding=make_finding, untouched=untouched)],
                 is_consumed=True,  # it is not reported at the end of the run
             )
         self._reads.begin()
@@ -287,11 +287,12 @@ class UnwrittenOutputs:
         count, nbytes = int(copy.numel()), int(copy.untyped_storage().nbytes())
         for passed in output.views:
             if passed.untouched is not None and passed.view.shape == (count,):
-                self._watch_untouched(start, nbytes, count, passed.tell, "copy")
+                self._watch_untouched(start, nbytes, count, passed.make_finding, "copy")
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Note that the host writes all or some elements, which are then not attributed to any
-        configuration.
+        """Note that the host writes all or some elements.
+
+        These elements are then not attributed to any configuration.
         """
         output = self._output_of(tensor)
         if output is None:
@@ -328,8 +329,10 @@ class UnwrittenOutputs:
                 self._report_missing(output, looked_at, None)
 
     def _report_missing(self, output: _Output, looked_at: Bools, how: ReadKind | None) -> bool:
-        """Report missing elements that are read in this way, or never; return whether there are
-        any.
+        """Report missing elements that are read in this way, or never.
+
+        Returns:
+            True if there are such elements.
         """
         is_missing, read = False, how is not None
         unwritten = self._left(output)
@@ -340,7 +343,9 @@ class UnwrittenOutputs:
             for marks, of_copies in ((missing & ~copied, False), (copied, True)):
                 if marks.any():
                     is_missing = True
-                    self._report(passed.tell(Missing.of(marks), copied=of_copies, read=read))
+                    self._report(
+                        passed.make_finding(Missing.of(marks), copied=of_copies, read=read)
+                    )
         return is_missing
 
     def _forget_dead(self) -> None:

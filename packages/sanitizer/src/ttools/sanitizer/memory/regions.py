@@ -30,8 +30,9 @@ class Regions(list[Region]):
         self._concluded: dict[Hashable, Any] = {}
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the cached result of `make` for a key; it may depend only on the addresses of the
-        tensors.
+        """Return the cached result of `make` for a key.
+
+        The result may depend only on the addresses of the tensors.
         """
         concluded = self._concluded
         if key not in concluded:

@@ -153,8 +153,9 @@ class UninitialisedMemory:
                 self.put(storage)
 
     def is_watched(self, start: int) -> bool:
-        """Return whether a storage may have unwritten bytes; copies stored there are then
-        followed.
+        """Return whether a storage may have unwritten bytes.
+
+        Copies that are stored in such a storage are followed.
         """
         with self._lock:
             return self._find(start) is not None
@@ -173,8 +174,9 @@ class UninitialisedMemory:
             return storage.refresh().view(np.bool_)
 
     def reference_to(self, start: int) -> Any:
-        """Return a weak reference to the storage at an address (see `expired`); None if not
-        watched.
+        """Return a weak reference to the storage at an address; None if it is not watched.
+
+        The method `expired` of the reference returns whether the storage is freed.
         """
         with self._lock:
             storage = self._find(start)
@@ -415,7 +417,7 @@ class UntouchedStorage:
     """A storage that was allocated uninitialised and not passed to a launch.
 
     Attributes:
-        reference: A weak reference, whose `expired` tells whether the storage is freed.
+        reference: A weak reference, whose `expired` returns whether the storage is freed.
         start: Address of the storage.
         nbytes: Size of the storage.
         count: Number of elements that it was allocated for.

@@ -238,5 +238,5 @@ class UnwrittenStorage:
 
 
 def all_written(nbytes: int) -> Bytes:
-    """Return a shadow without marks, padded to words, by which kernels address it."""
+    """Return a shadow without marks, padded to whole words, because kernels read it by words."""
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]

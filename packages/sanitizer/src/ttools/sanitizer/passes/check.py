@@ -45,7 +45,8 @@ class Defect:
         help: Advice; empty to use that of the kind.
         severity: Severity; empty to use that of the kind.
         origin: Distinguishes defects of one kind at one location, for example `masked`.
-        origins: Locations that variables of the check refer to by index.
+        origins: Locations that variables of the check refer to by index; for undefined lanes, the
+            use that they reach.
     """
 
     check: str

@@ -84,8 +84,7 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
 
 
 def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
-    """Check for rows whose size is not a multiple of 16 bytes, because stores continue to the next
-    multiple.
+    """Check for rows that stores overrun, because their size is not a multiple of 16 bytes.
 
     The hardware drops elements beyond an extent only in units of 16 bytes: with int8 and an extent
     of 466, an H100 and an H200 also write columns 466 to 479 (triton-lang/triton#11583).

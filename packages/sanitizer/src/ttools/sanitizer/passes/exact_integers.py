@@ -42,7 +42,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
 _LONG = IntegerType(64)
 _EXTENSION = "arith.extui"
-#: The keys of an integer's exact values, of its signed and of its unsigned reading.
+#: The keys of an integer's exact values, if it is interpreted as signed and as unsigned.
 _EXACT, _EXACT_UNSIGNED = "exact", "exact unsigned"
 _EXACT_KEYS = (_EXACT, _EXACT_UNSIGNED)
 
@@ -101,7 +101,7 @@ class ExactIntegers:
         if op in self._culprits:
             keys = dict.fromkeys((*_EXACT_KEYS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
         for value in self.flowing(op):
-            keys |= dict.fromkeys(_handed_on(op, lookup.state(value)))
+            keys |= dict.fromkeys(_propagated(op, lookup.state(value)))
         if _is_pointer(op.results[index]):
             return {key: None for key in keys if isinstance(key, Wrapped) and key.reaches_address}
         return keys if width_of(op.results[index]) else {}
@@ -125,8 +125,9 @@ class ExactIntegers:
                 yield from ((value, before) for before in _origins(op, key, lookup.state(value)))
 
     def _before(self, value: Value, key: Key, lookup: Lookup) -> list[Wrapped]:
-        """Return the operations of an offset that may overflow, up to `key`; empty if there is only
-        one.
+        """Return the operations of an offset that may overflow, up to the operation of `key`.
+
+        The list is empty if there is only one such operation.
         """
         state = reaching_address(lookup.state(value))
         if key not in state or len(state) == 1:
@@ -173,9 +174,7 @@ class ExactIntegers:
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
-        """Build the lanes whose offset is wrong and in which `key` is the first operation that
-        wrapped.
-        """
+        """Build the lanes with a wrong offset in which the operation of `key` wrapped first."""
         lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):
@@ -217,9 +216,10 @@ def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
     return b.combine(op.name, exact, op.axis, name, reverse=reverse)
 
 
-def _handed_on(op: Operation, state: State) -> Iterator[Key]:
-    """Yield the keys of a result for the keys of an operand; an extension determines the
-    interpretation.
+def _propagated(op: Operation, state: State) -> Iterator[Key]:
+    """Yield the keys of a result for the keys of an operand.
+
+    An extension determines how the operand is interpreted.
     """
     if op.name == _EXTENSION:
         yield from _extended(state)

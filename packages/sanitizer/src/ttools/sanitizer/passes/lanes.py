@@ -31,9 +31,7 @@ def unmarked(b: Builder, value: Value) -> Value:
 
 
 def lane_builder(op: Operation) -> LaneBuilder | None:
-    """Return the function that combines the marks of an operation's operands, or None if there is
-    none.
-    """
+    """Return the function that combines the marks of operands; None for unsupported operations."""
     if is_view(op):
         return _same_shape_change
     match op.name:
@@ -141,8 +139,10 @@ def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Return the joined marks of the first factor's rows, the second factor's columns and the
-    accumulator.
+    """Return the marks of a matrix product.
+
+    An element is marked if any element of its row of the first factor, or of its column of the
+    second factor, or its element of the accumulator is marked.
     """
     shape = shape_of(op.result.type)
     rank = len(shape)
@@ -165,9 +165,7 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _by_name(op: Operation, parts: Parts) -> Parts:
-    """Return one part for each operand in the operation's definition, including absent optional
-    ones.
-    """
+    """Return one part for each operand that the operation declares; None for those left out."""
     sizes = op.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):
         return parts

@@ -66,12 +66,12 @@ def may_lose(op: Operation) -> str:
     result = f"int{width_of(op.results[0])}"
     if op.name.endswith(_CONVERSIONS):
         sign = "" if op.name.endswith(_CONVERSIONS[0]) else "u"
-        return f"a float is converted to {sign}{result}, whose range it exceeds"
+        return f"a float that does not fit in {sign}{result} is converted to it"
     combine = combined_by(op)
     is_own = op.location is None or user_location(op.location) == op.location
     if op.name.endswith(_CUT):
         on_purpose = not is_own or _is_packed(op.operands[0])
-        what = f"an int{width_of(op.operands[0])} is converted to {result}, whose range it exceeds"
+        what = f"an int{width_of(op.operands[0])} that does not fit in {result} is converted to it"
         return "" if on_purpose else what
     noun = declared(combine or op.name).noun
     if noun not in _COMPUTED:
@@ -99,7 +99,7 @@ def _is_of_hash(value: Value) -> bool:
     )
 
 
-def hands_on(op: Operation, value: Value) -> bool:
+def propagates(op: Operation, value: Value) -> bool:
     """Return whether a wrong operand makes the result of an operation wrong."""
     result = element_type(op.results[0].type)
     return isinstance(result, FloatType) or any(value is flowing for flowing in _RULES.flowing(op))

@@ -65,9 +65,9 @@ from ttools.sanitizer.passes.lanes import (
 )
 from ttools.sanitizer.passes.lost_values import (
     Unsigned,
-    hands_on,
     is_lost,
     may_lose,
+    propagates,
 )
 from ttools.sanitizer.passes.narrow_sums import narrow_sums
 from ttools.sanitizer.passes.sinks import Sink, sinks
@@ -235,8 +235,9 @@ def _check(
 
 
 def _words(origin: _Origin) -> tuple[str, str]:
-    """Return the message of an origin, and its help if it is more specific than that of the
-    kind.
+    """Return the message of an origin, and its help.
+
+    The help is empty unless it is more specific than that of the kind.
     """
     if origin.kind == "int_overflow":
         return f"{may_lose(origin.op)} and reaches memory", ""
@@ -278,24 +279,24 @@ class _Origins(UndefinedLanes):
 
     def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
         # Origins have no masks, so a state that nothing changes can be reused as it is.
-        handed = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
+        passed_on = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
         origins = self._origins_in(op, index, lookup)
         if (
-            len(handed) == 1
+            len(passed_on) == 1
             and not origins
-            and hands_on(op, handed[0])
-            and truncated_division.hands_on(op)
+            and propagates(op, passed_on[0])
+            and truncated_division.propagates(op)
         ):
-            return lookup.state(handed[0])
+            return lookup.state(passed_on[0])
         state: dict[Key, Hashable] = {}
-        for value in handed:
-            keeps = is_read(op) or hands_on(op, value)
+        for value in passed_on:
+            keeps = is_read(op) or propagates(op, value)
             state.update(
                 (key, mark)
                 for key, mark in lookup.state(value).items()
                 if keeps or (isinstance(key, _Origin) and key.kind not in _INTEGRAL)
             )
-        if not truncated_division.hands_on(op):
+        if not truncated_division.propagates(op):
             state = {key: mark for key, mark in state.items() if not _is_truncated(key)}
         return state | dict.fromkeys(origins, UNMARKED)
 
@@ -313,14 +314,14 @@ class _Origins(UndefinedLanes):
         assert isinstance(key, _Origin)
         parts = [_originates(b, op, index, key.kind, self._stores)] if key.op is op else []
         if self._comes_through(op, key, lookup):
-            parts.append(self._handed_on(b, op, index, key, lookup))
+            parts.append(self._propagated(b, op, index, key, lookup))
         if key in _lost(op, lookup):
             infinite = lookup.shadow(op.operands[-1], replace(key, kind="inf"))
             assert infinite is not None
             parts.append(within(b, infinite, _is_of_kind(b, op.operands[-1], "inf")))
         return b.any_of(parts)
 
-    def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
+    def _propagated(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         if not op.has(LOADS):
             return super().build(b, op, index, key, lookup)
         marked = lookup.shadow(op.operands[2], key)

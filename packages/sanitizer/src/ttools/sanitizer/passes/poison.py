@@ -1,7 +1,8 @@
-"""Poison: fills lanes that a mask or padding leaves undefined with NaN, or with negative integers.
+"""Fills lanes that a mask or padding leaves undefined with NaN, or with negative integers.
 
-GPUs usually return zeros in such lanes, but Triton does not guarantee this. With poison, code that
-relies on these zeros computes visibly wrong results. This pass runs after those of all checks.
+This is the pass of the option `poison`. GPUs usually return zeros in such lanes, but Triton does
+not guarantee this. With the option, code that relies on these zeros computes visibly wrong results.
+The pass runs after those of all checks.
 """
 
 from __future__ import annotations

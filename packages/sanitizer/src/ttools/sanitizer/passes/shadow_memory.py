@@ -67,9 +67,7 @@ class Shadows(Protocol):
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        """Mark the bytes that a store to `address` writes: undefined in the given lanes, else
-        defined.
-        """
+        """Mark the bytes that a store writes as defined, or in some lanes as undefined."""
 
     def holds(self, b: Builder, address: Value) -> Value:
         """Return which lanes of `address` have shadows."""
@@ -122,9 +120,7 @@ class ShadowMemory:
 
 @dataclass(frozen=True)
 class ShadowTable:
-    """The shadows of storages that are found by address, given by the hidden parameters for
-    them.
-    """
+    """The shadows of storages that are found by address, given by two hidden parameters."""
 
     table: Value
     count: Value

@@ -133,8 +133,9 @@ class Tracking(ForwardAnalysis[State]):
         return joined
 
     def update(self, value: Value, previous: State | None, new: State, iteration: int) -> State:
-        """Limit the keys of a state; existing keys are kept, because otherwise the fixed point
-        might not be reached.
+        """Limit the keys of a state.
+
+        Existing keys are kept, because otherwise the fixed point might not be reached.
         """
         if len(new) <= self._most:
             return new

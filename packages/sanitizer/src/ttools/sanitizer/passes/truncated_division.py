@@ -23,8 +23,8 @@ from ttools.ir.rewriting import Builder
 from ttools.ir.semantics import comparison, lanes_of, meaning, width_of
 
 MESSAGE = (
-    "an operand of {} is negative: the result is truncated, Python's and that of constants is "
-    "floored, and it reaches memory or an address"
+    "an operand of {} is negative: the result is truncated and reaches memory or an address; "
+    "Python, and Triton for constants, would floor it"
 )
 HELP = "use `(a % n + n) % n` for a remainder, or keep the operands from being negative"
 _DEEPEST = 16
@@ -114,6 +114,6 @@ def is_truncated(b: Builder, op: Operation) -> Value:
     return b.binary("andi", b.compare("ne", rest, zero), b.compare("slt", signs, zero))
 
 
-def hands_on(op: Operation) -> bool:
+def propagates(op: Operation) -> bool:
     """Return whether an operation may keep a truncated result without taking care of its sign."""
     return not op.has(SELECTS, DIVIDES)

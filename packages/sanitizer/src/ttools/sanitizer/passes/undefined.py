@@ -80,9 +80,7 @@ def follows_addresses(module: Module) -> bool:
 
 
 def may_report(module: Module) -> bool:
-    """Return whether a kernel may have undefined lanes even if its arguments are completely
-    initialised.
-    """
+    """Return whether a kernel may have undefined lanes even if its arguments are initialised."""
     return any(may_leave_axis(op) or leaves_lanes_undefined(op) for op in module.kernel.walk())
 
 
@@ -324,4 +322,5 @@ def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect
         help=_PAD if is_unpadded else _help_masked(source.op) if source.kind == "masked" else "",
         severity="warning" if is_unpadded else "",
         origin=source.kind,
+        origins=(location,),
     )

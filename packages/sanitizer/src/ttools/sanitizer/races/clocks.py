@@ -180,8 +180,7 @@ class Clocks:
     def orders_all(
         self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
-        """Return for each moment whether a single version known at that moment orders a whole run
-        of accesses.
+        """Return for each moment whether a single version known then orders a whole run.
 
         False means that the order is undecided, because only a few sequences are tried.
 
@@ -207,8 +206,9 @@ class Clocks:
 
 
 def _relevant(syncs: Records) -> Records:
-    """Return the records in memory order, without locations that do not order accesses of different
-    programs.
+    """Return the relevant records in memory order.
+
+    Records at locations that do not order accesses of different programs are left out.
     """
     if len(syncs) == 0:
         return syncs

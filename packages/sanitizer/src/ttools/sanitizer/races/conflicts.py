@@ -4,7 +4,7 @@
 
 - between programs, in a launch without synchronisation: `unordered_rows`;
 - between programs, in a launch with synchronisation: `happens_before.ordered_rows`;
-- between the threads of one program: `threads.thread_rows` and `iterations.iteration_rows`.
+- between the threads of one program: `thread_races.thread_rows` and `iterations.iteration_rows`.
 
 Each returns a table of conflicting pairs of records (`Rows`). The tables are joined and summarised
 as one `Conflict` for each kind and pair of sites.

@@ -133,8 +133,7 @@ def _bands(spreads: Sequence[Spread], first: int) -> Bands | None:
 
 
 def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
-    """Return the indices of the records that may share a byte with another record, in ascending
-    order.
+    """Return the ascending indices of the records that may share a byte with another record.
 
     Args:
         start: First byte of the first run of each record.

@@ -1,5 +1,4 @@
-"""Races between programs of a launch that synchronises: conflicts that happens-before does not
-order.
+"""Finds races between programs of a launch that synchronises, by the happens-before order.
 
 Two accesses of different programs race if they conflict and neither happens before the other. An
 access happens before an access of another program if its program *releases* after it, and the other
@@ -156,8 +155,9 @@ class _Classifier:
         )
 
     def orders_strictest(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
-        """Return for each record of `after` whether it is ordered after all records of a run by
-        other programs.
+        """Return for each record of `after` whether it is ordered after a run.
+
+        Only records of the run by other programs count.
 
         Of each program in the run, only the last access is compared, because it is published last.
         The arguments are those of `orders_all`.

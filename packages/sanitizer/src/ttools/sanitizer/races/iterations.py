@@ -20,8 +20,8 @@ not prevent that, because it comes before the store.
 
 In a launch that synchronises, `epoch` counts synchronising operations instead, and the log does not
 record exchanges. Such launches are analysed only if they have no exchanges or one warp, and a load
-and a later store are compared only if their epochs are equal. The rule of `threads` decides which
-thread executes a lane.
+and a later store are compared only if their epochs are equal. The rule of `thread_races` decides
+which thread executes a lane.
 """
 
 from collections.abc import Sequence
@@ -77,9 +77,9 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
     # on the load and the stored values depend on the exchange. It does not order a store and a
     # later load: Triton may move the exchange to before the store. So the sections are used only
     # for pairs of a load and a later store.
-    ways = [(is_store, np.zeros_like(apart)), (~is_store, apart)]
+    orders = [(is_store, np.zeros_like(apart)), (~is_store, apart)]
     for cell, index in cells.blocks(np.arange(len(mine))):
-        for is_first, between in ways:
+        for is_first, between in orders:
             one, two, at = _meet(mine, between, cell, index, owner, is_first, is_store)
             start, end = cells.cuts[at], cells.cuts[at + 1]
             parts.append(intra_program(start, end, chosen[one], chosen[two]))

@@ -1,4 +1,4 @@
-"""Checks of configuration files: duplicates, names, ties, limits, and what a program asks for."""
+"""Checks of configuration files: duplicates, names, ties, limits, and entries that are unused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_TIES = 3
 
 # ---- files alone
 def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
-    """Return what is wrong with files, without a program."""
+    """Return the findings about files that can be made without running a program."""
     findings = [finding for file in files for finding in file.findings]
     findings += _duplicates(files)
     findings += _spellings(files)
@@ -44,7 +44,7 @@ def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
 
 
 def _duplicates(files: Sequence[ConfigFile]) -> Iterator[Finding]:
-    """Yield entries of a folder for the same key, and equal choices of a list."""
+    """Yield entries in a folder for the same key, and equal choices in a list."""
     first: dict[object, ConfigEntry] = {}
     for file in files:
         for entry in file.entries:
@@ -77,7 +77,7 @@ def _duplicate(file: ConfigFile, earlier: ConfigEntry, entry: ConfigEntry) -> Fi
 
 
 def _spellings(files: Sequence[ConfigFile]) -> Iterator[Finding]:
-    """Yield files whose name spells `block_shape` otherwise than most files of the folder."""
+    """Yield files whose name spells `block_shape` differently from most files in the folder."""
     folders: dict[Path, list[ConfigFile]] = {}
     for file in files:
         if file.spaced is not None:
@@ -91,8 +91,8 @@ def _spellings(files: Sequence[ConfigFile]) -> Iterator[Finding]:
             spelled, usual = ("a", "none") if file.spaced else ("no", "one")
             yield file_finding(
                 *("config_name", file.path),
-                f"`{file.path.name}` has {spelled} blank in block_shape, where the other files of "
-                f"this folder have {usual}",
+                f"`{file.path.name}` has {spelled} space in block_shape, whereas the names of the "
+                f"other files in this folder have {usual}",
                 notes=["vLLM looks for [128,128] and SGLang for [128, 128]"],
                 help="rename the file",
             )
@@ -119,7 +119,7 @@ def _ties(file: ConfigFile) -> Iterator[Finding]:
 
 
 def _over_own_gpu(entry: ConfigEntry) -> Iterator[Finding]:
-    """Yield an entry with more threads than a block of the GPU that its file names may have."""
+    """Yield an entry with more threads than its file's GPU allows in a block."""
     device = device_called(entry.device) if entry.device else None
     warps = entry.values.get("num_warps", 4)
     if device is not None and warps * device.target.threads > MAX_THREADS:
@@ -158,13 +158,13 @@ class AutotunedCall:
 
 @dataclass(kw_only=True)
 class AutotunedCalls:
-    """The keys and files that a program asked for.
+    """The keys and files that a program looked up.
 
     Attributes:
         program: The program as the user named it.
         is_kernel: True if the program is a kernel with inputs, which looks up no files.
-        launches: Launches of autotuned kernels, each once.
-        names: Names of files of the format `named` that it looked up.
+        launches: Distinct launches of autotuned kernels.
+        names: Names of the files of the format `named` that the program looked up.
     """
 
     program: str
@@ -178,7 +178,7 @@ class AutotunedCalls:
 
 
 def autotuned_call(launch: TunedCall) -> AutotunedCall:
-    """Return what a launch asks for."""
+    """Return the key and the parameters of a launch."""
     problem = problem_of(launch, "")
     names = triton_versions.innermost_jit_function(launch.tuner).arg_names
     own = candidates(launch.tuner.configs)
@@ -213,8 +213,8 @@ def _unused_named(file: ConfigFile, asked: AutotunedCalls, notes: list[str]) -> 
     if not asked.is_kernel:
         if not asked.names:
             notes.append(
-                f"`{asked.program}` looked up no file whose name has a shape and a device, so no "
-                "key of such files is known to be used"
+                f"`{asked.program}` looked up no file whose name has a shape and a device, so it "
+                "is not known which keys of such files are used"
             )
         elif file.entries and not any(map(_same_shape(file), asked.names)):
             yield file_finding(
@@ -388,7 +388,7 @@ def trial_findings(
         statuses: Status and reason of each tried configuration, by its text.
         entries: The entries that were tried.
         where: The device that they were tried for, such as `on an H100`; empty for this machine.
-        conditions: Where configurations with a status fail, by status.
+        conditions: For some statuses, a condition that the configurations with this status meet.
     """
     findings = []
     for entry in entries:
@@ -413,7 +413,7 @@ _STATUS_WORDS = {
     "defect": "it has a defect",
     "wrong": "its outputs are wrong",
     "crashed": "it crashes",
-    "timed_out": "it does not end in time",
+    "timed_out": "it does not finish within the time limit",
 }
 
 

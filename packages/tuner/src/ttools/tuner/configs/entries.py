@@ -1,4 +1,4 @@
-"""Configurations of files, and what is wrong with them, independent of the format of the file."""
+"""Configurations in files, and findings about them, independent of the format of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[Severity, str]] = {
     "config_unsupported": ("note", "An entry has a form that is not checked."),
     "config_duplicate": ("warning", "Two entries are for the same key, or are equal."),
     "config_name": ("warning", "The program looks for a file with another name."),
-    "config_unused": ("warning", "The program asks for no key that the entry is for."),
+    "config_unused": ("warning", "The program uses no key that the entry is for."),
     "config_stale": ("warning", "The kernel has changed since the entry was written."),
     "config_unknown_parameter": ("error", "The kernel has no parameter of this name."),
     "config_over_limit": ("error", "The GPU cannot launch the configuration."),
@@ -47,7 +47,7 @@ _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigEntry:
-    """A configuration of a file.
+    """A configuration in a file.
 
     Attributes:
         file: The file as the user named it.
@@ -57,8 +57,8 @@ class ConfigEntry:
         key: Values for which the configuration is meant, by name.
         device: Name of the GPU as its driver reports it; empty if the file does not give it.
         values: Parameters and launch options of the configuration.
-        is_chosen: True if a program that reads the file uses the configuration; False for one that
-            lost against another one.
+        is_chosen: True if a program that reads the file uses the configuration; False if it uses
+            another one for the same key.
         is_tied: True if its recorded time does not differ from that of the chosen one.
         failure: Reason recorded in the file why the configuration cannot be used.
         source: Hash of the kernel's source for which it was written; empty if unknown.
@@ -115,10 +115,10 @@ class ConfigFile:
         path: The file as the user named it.
         form: Name of the format.
         entries: The entries that could be read.
-        findings: What is wrong with the text of the file.
+        findings: Findings about the text of the file.
         is_choice: True if the file gives one configuration for each key; False if it lists
             configurations to choose from.
-        spaced: Whether the name has a blank in `block_shape`; None if it has no such part.
+        spaced: True if the name has a space in `block_shape`; None if it has no such part.
     """
 
     path: Path

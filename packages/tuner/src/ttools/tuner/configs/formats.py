@@ -8,8 +8,8 @@
 | `lock` | a lock file of ttools | the winner for a key |
 | `store` | a store of ttools | a configuration that was tried |
 
-A defect of an entry is a finding, and the other entries of its file are read. The page
-docs/reference/tune.md names the versions of these projects.
+If an entry is defective, this is reported as a finding, and the other entries in its file are still
+read. The page docs/reference/tune.md names the versions of these projects.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ from ttools.tuner.store.lock import read_lock
 from ttools.tuner.store.ranking import is_tied
 from ttools.tuner.store.store import TuningStore
 
-#: The parts of the name of a file of the format `named`, and the entry that states its Triton.
+#: The start of the name of a `named` file, and the entry that contains the version of Triton.
 _NAMED = re.compile(r"[EN]=\d+,")
 _TRITON_VERSION = "triton_version"
-#: A file name's parts after its shape; `_down` marks SGLang's second product.
+#: The suffix of SGLang's files for the second matrix product, and the key that stands for it.
 _DOWN, _WITH_DOWN = "_down", "down"
 _TRITON_SUFFIX = ".autotune.json"
 _SQLITE = b"SQLite format 3\0"
-#: Larger files are not configurations; reading a folder must not load them.
+#: Maximum size of a file in bytes. Larger files are not files of configurations, and must not be
+#: loaded when a folder is read.
 _MOST_BYTES = 64 << 20
-#: Configurations of one `gen` block of FlagGems, which multiplies lists.
+#: Maximum number of configurations of a FlagGems item with `gen`, which combines lists.
 _MOST_GENERATED = 100_000
-#: What FlagGems launches if an entry does not say.
+#: The options with which FlagGems launches a kernel if an entry does not set them.
 _FLAGGEMS_DEFAULTS = {"num_warps": 4, "num_stages": 2}
-#: Option and its highest value: more warps exceed the threads of a block on all GPUs.
+#: Maximum of `num_warps`; on every GPU, more warps exceed the number of threads of a block.
 _MOST_WARPS = 32
 
 
 def read_config_files(paths: Iterable[Path]) -> list[ConfigFile]:
-    """Return the files of configurations that paths name.
+    """Read the files of configurations at the given paths.
 
     Args:
         paths: Files, and folders that are searched for files of a known format. Files of other
@@ -93,7 +94,7 @@ def _reader(file: Path, only_one: bool = False) -> Callable[[Path], ConfigFile] 
     """Return the function that reads a file; None if the format is unknown.
 
     Args:
-        only_one: True if the user named this file, so that its extension says enough.
+        only_one: True if the user named this file; its extension is then sufficient.
     """
     if file.name.endswith(_TRITON_SUFFIX):
         return _read_triton
@@ -112,11 +113,11 @@ def _text(file: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        ValueError: It cannot be read, is too long or is not UTF-8.
+        ValueError: The file cannot be read, is too long or is not UTF-8.
     """
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+            raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
         return file.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text: {error.reason}") from error
@@ -133,7 +134,7 @@ def _broken(file: Path, form: str, error: Exception, line: int = 1) -> ConfigFil
 
 # ---- vLLM and SGLang
 class _Pairs(dict[str, Any]):
-    """An object of JSON that keeps the values of a name that occurs twice."""
+    """A JSON object that keeps all values of a name that occurs more than once."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -226,13 +227,13 @@ def _lines(text: str, pattern: re.Pattern[str]) -> dict[str, Iterator[int]]:
 
 
 def _wrong_values(entry: ConfigEntry, values: Any) -> Iterator[Finding]:
-    """Yield what no kernel can use as values of a configuration."""
+    """Yield findings about values of a configuration that no kernel can use."""
     if not isinstance(values, dict) or not values:
         yield entry_finding("config_unreadable", entry, "the entry is not a configuration")
         return
     for name, value in values.items():
         if not isinstance(value, (bool, int, float, str)) and value is not None:
-            message = f"`{name}` is not a number, a truth value or a text"
+            message = f"`{name}` is neither a number nor a boolean nor a string"
             yield entry_finding("config_unreadable", entry, message)
     warps, ctas = values.get("num_warps", 4), values.get("num_ctas", 1)
     for name, value in (("num_warps", warps), ("num_ctas", ctas)):
@@ -260,7 +261,7 @@ def _read_triton(file: Path) -> ConfigFile:
     best = min(usable, default=(math.inf, math.inf, math.inf))
     entries: list[ConfigEntry] = []
     findings: list[Finding] = []
-    # Triton writes a single line, which says nothing about an entry.
+    # Triton writes a single line, so the line number says nothing about an entry.
     for number, (config, times) in enumerate(rows, 1):
         own = config.get("kwargs")
         if not isinstance(own, dict):
@@ -275,7 +276,7 @@ def _read_triton(file: Path) -> ConfigFile:
             key={"key": key},
             values={**own, **options},
             is_chosen=chosen,
-            # The times are the median and the quantiles of 20% and 80%.
+            # The times are the median and the 20% and 80% quantiles.
             is_tied=not chosen and times[1] <= best[2] and math.isfinite(times[0]),
             failure="" if math.isfinite(times[0]) else "Triton could not run it",
         )
@@ -296,7 +297,7 @@ def _times(times: Any) -> tuple[float, float, float]:
     """Return the median and two quantiles in milliseconds; a single time stands for all three."""
     values = [float(time) for time in (times if isinstance(times, list) else [times])]
     if len(values) not in (1, 3) or any(math.isnan(value) for value in values):
-        raise ValueError(f"`{times}` are not three times")
+        raise ValueError(f"`{times}` is neither one time nor three times")
     return values[0], values[-2] if len(values) == 3 else values[0], values[-1]
 
 
@@ -307,7 +308,10 @@ def _read_flaggems(file: Path) -> ConfigFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         return _broken(
-            file, "flaggems", ValueError(error.problem or "no YAML"), mark.line + 1 if mark else 1
+            file,
+            "flaggems",
+            ValueError(error.problem or "invalid YAML"),
+            mark.line + 1 if mark else 1,
         )
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         return _broken(file, "flaggems", error)
@@ -368,10 +372,10 @@ def _read_flaggems(file: Path) -> ConfigFile:
 
 
 def _value(node: Any) -> Any:
-    """Return the value of a node of YAML.
+    """Return the value of a YAML node.
 
     Raises:
-        ValueError: It is not plain data.
+        ValueError: The value is not plain data.
     """
     loader = yaml.SafeLoader("")
     try:
@@ -383,7 +387,7 @@ def _value(node: Any) -> Any:
 
 
 class _UnknownFormError(ValueError):
-    """An entry of FlagGems in a form that is not read."""
+    """A FlagGems item in a form that is not supported."""
 
 
 def _flaggems_configs(item: Any) -> Iterator[dict[str, Any]]:
@@ -396,10 +400,10 @@ def _flaggems_configs(item: Any) -> Iterator[dict[str, Any]]:
         raise ValueError("an item is not a mapping")
     if not item.get("gen"):
         if not isinstance(item.get("META"), dict):
-            raise _UnknownFormError("an item without META is not read")
+            raise _UnknownFormError("an item without META is not supported")
         options = {name: value for name, value in item.items() if name not in ("META", "gen")}
         if any(isinstance(value, (dict, list)) for value in options.values()):
-            raise _UnknownFormError("an item with lists or mappings beside META is not read")
+            raise _UnknownFormError("an item with lists or mappings next to META is not supported")
         yield {**item["META"], **options}
         return
     sources = item.get("param_map")

@@ -33,7 +33,7 @@ def vllm_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
     """Return a file for each shape and GPU, as vLLM reads it: the winner for each number of rows.
 
     Raises:
-        UsageError: A key has no M with E and N, or with N and K, or a device is no GPU.
+        UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
     """
     files: dict[str, dict[str, Any]] = {}
     for problem, name, rows, values in _rows(entries, ","):
@@ -46,7 +46,7 @@ def sglang_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
     """Return a file for each shape and GPU, in the folder of its version of Triton, for SGLang.
 
     Raises:
-        UsageError: A key has no M with E and N, or with N and K, or a device is no GPU.
+        UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
     """
     files: dict[str, dict[str, Any]] = {}
     for problem, name, rows, values in _rows(entries, ", "):
@@ -99,7 +99,7 @@ def _plain(trial: Trial) -> dict[str, Any]:
 
 
 def _device(problem: Problem) -> str:
-    """Return the name of the GPU as file names have it.
+    """Return the name of the GPU as it appears in file names.
 
     Raises:
         UsageError: The times were not measured on a GPU.
@@ -107,8 +107,8 @@ def _device(problem: Problem) -> str:
     match = _GPU.fullmatch(problem.device)
     if match is None:
         raise UsageError(
-            f"{problem}: it was tuned for `{problem.device}`, but names of files of this format "
-            "contain the name of a GPU that took the times"
+            f"{problem}: it was tuned for `{problem.device}`, but file names of this format "
+            "contain the name of the GPU on which times were measured"
         )
     return re.sub(r"[\s/]+", "_", match["name"])
 
@@ -168,7 +168,7 @@ def _triton_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
-    """Return the median and the quantiles of 20% and 80%; infinities if it cannot win."""
+    """Return the median and the 20% and 80% quantiles; infinities if it cannot win."""
     seconds = estimate(entry, trial)
     if seconds is None:
         return [math.inf] * 3
@@ -180,7 +180,7 @@ def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
 
 
 def flaggems_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a file with the winners of each kernel, each once, as choices of an operator."""
+    """Return a file with the distinct winners of each kernel, as choices of an operator."""
     operators: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         best = winning_trial(entry)

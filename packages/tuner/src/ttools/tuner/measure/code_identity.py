@@ -16,7 +16,7 @@ from ttools.interpreter.run.tuned_launch import TunedCall
 
 
 def code_identity(launch: TunedCall, config: Any, code: Iterable[Any]) -> str | None:
-    """Return a text that is equal for configurations that make the same launch.
+    """Return a string that is equal for configurations that make the same launch.
 
     Args:
         config: The `triton.Config` in question.

@@ -91,7 +91,7 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
 
 
 def _same_bits(reference: Any, other: Any) -> bool:
-    """Return whether two tensors are equal bit by bit, a fast path for arguments only read."""
+    """Return whether two tensors are bitwise equal, a fast path for read-only arguments."""
     import torch
 
     if reference.shape != other.shape or reference.dtype != other.dtype:

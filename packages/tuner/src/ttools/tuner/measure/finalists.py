@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 ROUNDS, FULL_ROUNDS = 9, 45
 #: Largest time of a finalist relative to the best configuration, and maximum number of finalists.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5
-#: Medians closer than this count as equal; the configuration with the lowest resource use wins. On
-#: recorded spaces, noisy repetitions pick the same winner more often with this rule than with the
-#: order of the space or the number of registers.
+#: Medians whose relative difference is smaller than this count as equal; among them, the
+#: configuration with the lowest resource use wins. On recorded spaces, noisy repetitions agreed on
+#: a winner more often with this rule than if ties went to the first configuration of the space, or
+#: to the one with the fewest registers.
 TIE = 0.01
-#: A configuration this close to the best may be equal to it, and is a finalist, too. If there are
-#: more than `MOST_EQUAL`, those with the lowest resource use are kept.
+#: A configuration that is slower than the best by at most this fraction may be equal to it, and is
+#: a finalist, too. If there are more than `MOST_EQUAL` of them, those with the lowest resource use
+#: are kept.
 MAYBE_EQUAL, MOST_EQUAL = 0.03, 12
 
 
 def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
     """Return the configurations close to the best, in the order of the space.
 
-    Chance decides which of several equally fast configurations is measured as the fastest. So that
-    the one with the lowest resource use wins every time, all that may be equal to the best are
-    included, up to `MOST_EQUAL`.
+    Which of several equally fast configurations is measured as the fastest is a matter of chance.
+    All configurations that may be equal to the best are therefore included, up to `MOST_EQUAL`, so
+    that the one with the lowest resource use wins every time.
     """
     ordered = sorted(timed, key=lambda pair: (pair[1], pair[0].index))
     best = ordered[0][1]
@@ -45,8 +47,8 @@ def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
 def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
     """Return the configuration with the lowest median; ties go to the lowest resource use.
 
-    A configuration ties with the lowest median if its median is within `TIE` of it. It ties as well
-    if it is not slower by more than noise, see `compared`, and within `FINALIST_RATIO`.
+    A configuration ties with the lowest median if its median is within `TIE` of it, or if its
+    median is within `FINALIST_RATIO` and the difference may be noise (see `compared`).
     """
     medians = [(candidate, statistics.median(samples), samples) for candidate, samples in timed]
     fastest, best, samples = min(medians, key=lambda row: row[1])

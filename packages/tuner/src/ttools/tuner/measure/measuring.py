@@ -1,7 +1,7 @@
 """Selection of the methods that measure configurations: device, bench and cost model.
 
 This process and the workers share it, so that both choose the same kind of bench. Modules that only
-the CPU needs are imported where they are used, because loading them takes long and would delay the
+the CPU needs are imported where they are used, because loading them is slow and would delay the
 workers of a GPU.
 """
 

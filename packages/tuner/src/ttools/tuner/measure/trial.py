@@ -41,7 +41,7 @@ class Trial:
 
     Attributes:
         reason: Reason why it cannot win; if `ok`, the outputs that could not be compared, if any.
-        samples: Seconds of the timed runs, in order.
+        samples: Times of the timed runs in seconds, in order.
         predicted: Projected seconds on the target; None without a target.
         projection: Interval of the projected time; None without a target.
         resources: Static resource use on the target; None without a target.

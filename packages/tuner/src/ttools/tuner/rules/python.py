@@ -1,4 +1,4 @@
-"""Tuning rules as a self-contained, readable Python module, to be kept beside the kernel."""
+"""Tuning rules as a self-contained, readable Python module, to be stored next to the kernel."""
 
 from __future__ import annotations
 

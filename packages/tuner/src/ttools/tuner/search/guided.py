@@ -33,8 +33,8 @@ Hint: TypeAlias = "Callable[[], Mapping[str, float]]"
 
 #: Number of candidates tried before the model proposes any, spread over the space.
 FIRST = 4
-#: With estimates from compiled code, this many first candidates are those estimated best. The
-#: others are spread over the better half.
+#: If there are estimates from compiled code, the first candidates are this many with the best
+#: estimates, and others that are spread over the better half.
 LEADING = 2
 #: Number of first candidates if there are costs for other keys: those that are expected to be best.
 FIRST_BY_OTHERS = 4
@@ -45,8 +45,8 @@ SHARE = 12
 #: The model's hyperparameters are fitted again when the number of costs has grown by this factor.
 GROWTH = 1.3
 #: Costs are capped at this multiple of the lowest cost; candidates that cannot win get that cost,
-#: too. How slow bad candidates are says nothing about good ones, and would only make the modelled
-#: function less smooth.
+#: too. The exact costs of bad candidates say nothing about good ones, and would only make the
+#: modelled function less smooth.
 CAP = 3.0
 #: In larger spaces, each choice considers this many random candidates, and those near the best.
 LOOKED_AT = 10_000

@@ -34,7 +34,7 @@ class Candidate:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for equal configurations, also in other runs."""
+        """A text that is equal for equal configurations, even in other runs."""
         return config_key(self.values)
 
     @property
@@ -76,7 +76,7 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
     """Return the distinct values of a parameter, sorted if all are numbers."""
     remaining = list(values)
     with suppress(TypeError):  # lists are not hashable
-        # Calling `repr` on each value of a large space takes long, so remove duplicates first. The
+        # Calling `repr` on each value of a large space is slow, so remove duplicates first. The
         # type is part of the key because 1 == True.
         remaining = list({(type(value), value): value for value in remaining}.values())
     distinct = list({repr(value): value for value in remaining}.values())

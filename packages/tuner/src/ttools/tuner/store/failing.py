@@ -1,7 +1,7 @@
 """Conditions on parameters that describe which configurations of a tuning fail.
 
-Configurations that make the same launch as another one are left out, because their results are the
-same result. So are configurations that were rejected for other reasons.
+Configurations that make the same launch as another one are left out, because they have the same
+result. So are configurations that were rejected for other reasons.
 """
 
 from __future__ import annotations

@@ -113,7 +113,10 @@ def lock_text(lock: Lock) -> str:
 
 
 def _mode(path: Path) -> int:
-    """Return the mode of the file to replace, or that of new files, which all ranks can read."""
+    """Return the permissions of the existing file, or those that the umask gives a new file.
+
+    A temporary file can be read only by its owner, but all ranks must be able to read a lock file.
+    """
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

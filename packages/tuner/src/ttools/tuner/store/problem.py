@@ -62,7 +62,7 @@ class Problem:
 
     @property
     def dtypes(self) -> list[str]:
-        """The element types of the key, each once."""
+        """The distinct element types of the key."""
         return list(dict.fromkeys(self.key_values["dtypes"]))
 
     def __str__(self) -> str:

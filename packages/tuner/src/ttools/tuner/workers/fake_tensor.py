@@ -63,7 +63,7 @@ class FakeTensor:
         return _START + self.spec.offset
 
     def ptr_range(self) -> int | None:
-        """Return how many bytes pointers into it may reach; Triton reads it for AMD GPUs."""
+        """Return the size in bytes of the memory behind the tensor; Triton uses it on AMD GPUs."""
         return self.spec.storage_bytes
 
     def dim(self) -> int:

@@ -34,7 +34,7 @@ _PROGRAM = (
 Kind = Literal["cpu", "gpu", "compile"]
 #: Time limit for the start, in seconds: imports take several seconds, and more on a busy machine.
 _START_S = 120.0
-#: Upper bound for an answer; the hash of all of Triton's files has several thousand bytes.
+#: Upper bound for an answer; the hash of all of Triton's files is several thousand bytes long.
 _MOST_BYTES = 1 << 16
 #: Time limit in seconds for the end of a server whose connection is closed.
 _DEATH_S = 5.0

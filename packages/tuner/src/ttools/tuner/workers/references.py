@@ -2,9 +2,9 @@
 
 `pickle` rejects locks, open files, sockets and other objects that belong to one process. Most of
 them are reached through a module, such as the lock in `triton.cdiv`: a process that imports the
-module has an equivalent object. Locks of the user's program are created anew, because no other
-thread holds them in the new process. An `UnavailableObject` describes any object that remains, for
-launches that do not use it.
+module has an equivalent object. Locks of the user's program are replaced with new ones, because no
+other thread holds them in the new process. An `UnavailableObject` describes any object that
+remains, for launches that do not use it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LOCKS: dict[type, Callable[[], Any]] = {
 }
 
 IN_THIS_PROCESS = (
-    "use `--workers 0` to tune it in the script's process, where a crash of a configuration ends "
-    "the script"
+    "use `--workers 0` to tune it in the script's process, where a crash of a configuration "
+    "terminates the script"
 )
 
 
@@ -90,12 +90,12 @@ def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
 def reduced_or_replaced(
     value: Any, reducer: Callable[[Any], Any] | None, replaces: bool
 ) -> str | tuple[Any, ...]:
-    """Return how pickle writes an object, also one that it rejects.
+    """Return the form in which pickle writes an object, even one that pickle itself rejects.
 
     Args:
         value: An object that is neither a class nor a function written in Python.
-        reducer: The pickler's own for objects of this class; None if there is none.
-        replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
+        reducer: The pickler's own reducer for objects of this class; None if there is none.
+        replaces: If True, an object that cannot be written is replaced by an `UnavailableObject`.
 
     Raises:
         Exception: Raised by pickle for an object that it rejects, unless it is replaced.

@@ -1,4 +1,4 @@
-"""A bench that runs configurations in worker processes, so that crashes and hangs end only those.
+"""A bench that runs configurations in worker processes, so that crashes and hangs affect only them.
 
 Many configurations are compiled ahead at the same time. Each is then verified and timed in a slot
 of the pool that measures.
@@ -32,11 +32,12 @@ from ttools.tuner.workers.worker_slot import Job
 _EARLY = 8
 #: Maximum number of seconds that a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
-#: After this share of them is finished, wait until the elapsed time has doubled, and no longer. A
-#: kernel that takes several times as long to compile as others has too many instructions to be
-#: fast.
+#: After this share of the compilations has finished, the search waits until the elapsed time has
+#: doubled, and rejects those that are still running. A kernel that takes several times as long to
+#: compile as others has too many instructions to be fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
-#: Wait at least this many seconds before rejecting slow compilations: most may come from a cache.
+#: Minimum number of seconds to wait before slow compilations are rejected, because most of the
+#: finished ones may come from a cache.
 _LEAST_WAITING_S = 3.0
 
 
@@ -271,10 +272,11 @@ class RemoteBench:
         stop: Callable[[], bool],
         patience: Callable[[], float] = lambda: math.inf,
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Measure configurations as soon as they are compiled, and stop waiting with `patience`.
+        """Measure configurations as soon as they are compiled.
 
-        Configurations whose compilation crashed or hung are rejected. One whose compilation raised
-        an exception is still attempted: the attempt raises it again, and reports it.
+        Compilations are no longer awaited when `patience` returns 0 seconds or less. Configurations
+        whose compilation crashed or hung are rejected. One whose compilation raised an exception is
+        still attempted: the attempt raises the exception again, and reports it.
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
@@ -297,7 +299,7 @@ class RemoteBench:
             for future in [future for future in running if future in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())
-                begin()  # handling the trial may take long
+                begin()  # handling the trial may be slow
                 yield candidate, trial
             for future in [future for future in compiling if future in done]:
                 candidate = compiling.pop(future)

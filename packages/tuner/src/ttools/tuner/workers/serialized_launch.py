@@ -278,7 +278,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
     Attributes:
         lines: Source lines of the pickled kernels, by file.
-        memory: Storages of the pickled tensors by address, each once.
+        memory: Storages of the pickled tensors, by address.
     """
 
     def __init__(self, file: io.BytesIO, shares: bool, replaces: bool = False) -> None:

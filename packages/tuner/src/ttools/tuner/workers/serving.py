@@ -35,13 +35,13 @@ class Opening:
 
     Attributes:
         threads: Number of threads that torch may use.
-        compiles_only: If True, no configuration is run, so that memory need not be on a GPU.
+        compiles_only: If True, no configuration is run, so the tensors need not be on a GPU.
         target: Triton's description of the GPU to compile for, in a process that uses neither torch
             nor the GPU; None to run, or to compile for the active driver.
-        triton: Hash of Triton's files, and an identification of that Triton; empty strings if the
-            worker has to compute it.
-        variables: Environment variables that the worker needs in addition to its server's, before
-            it initialises the GPU.
+        triton: Hash of Triton's files, and the path of the Triton that it belongs to; empty strings
+            if the worker has to compute the hash.
+        variables: Environment variables that the worker sets, in addition to those of its server,
+            before it initialises the GPU.
     """
 
     launch: SerializedCall

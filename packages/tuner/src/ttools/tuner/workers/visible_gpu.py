@@ -17,13 +17,13 @@ def visible_gpus() -> dict[str, str]:
 
 
 def chosen_gpu(before: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with which a process sees only the current GPU of this one.
+    """Return variables that make the current GPU of this process the only visible one of another.
 
     Args:
         before: Result of `visible_gpus()` when the processes were started.
 
     Returns:
-        Empty if the program has chosen no GPU: the processes then see the same GPU first anyway.
+        Empty if the program has chosen no GPU, because the processes then use the same first GPU.
     """
     import torch
 
@@ -37,8 +37,8 @@ def _only(torch: Any, number: int) -> dict[str, str]:
     name = _HIP if torch.version.hip else _CUDA
     listed = [entry.strip() for entry in os.environ.get(name, os.environ.get(_CUDA, "")).split(",")]
     own = listed[number] if listed[0] and number < len(listed) else str(number)
-    # By UUID, because the list may have changed since the driver read it. A MIG instance keeps the
-    # name that it has in the list.
+    # The GPU is named by its UUID, because the list may have changed since the driver read it. A
+    # MIG instance keeps the name that it has in the list.
     identity = getattr(torch.cuda.get_device_properties(number), "uuid", None)
     if name == _CUDA and identity is not None and not own.startswith("MIG"):
         own = f"GPU-{identity}"

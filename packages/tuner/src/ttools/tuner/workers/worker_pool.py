@@ -19,7 +19,8 @@ from ttools.tuner.workers.worker_slot import Job, WorkerSlot, WorkerSource
 
 #: Priorities of waiting jobs; smaller numbers are taken first.
 _END, _SOON, _LATER = range(3)
-#: Maximum number of compiling processes: the search proposes no more configurations at a time.
+#: Maximum number of compiling processes, because the search proposes at most this many
+#: configurations at a time.
 _MOST_COMPILING = 16
 
 

@@ -127,7 +127,7 @@ class WorkerSlot:
         return answer
 
     def end(self) -> None:
-        """End the worker, if there is one."""
+        """Terminate the worker, if there is one."""
         if self._worker is not None:
             self._worker.end()
         self._worker, self._open, self._reference = None, "", ""

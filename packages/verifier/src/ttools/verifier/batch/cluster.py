@@ -1,6 +1,6 @@
-"""Verifies files on a Ray cluster: an actor for each slot, with a process that forks.
+"""Verifies files on a Ray cluster; each slot has an actor, which starts a process that forks.
 
-Requires the extra `ttools-verifier[ray]`, and ttools on each machine.
+The extra `ttools-verifier[ray]` must be installed, and ttools on each machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.verifier.result import Verification
 
 
 class Cluster:
-    """An executor on many machines.
+    """An executor that verifies files on many machines.
 
     The files of the folder that are not cases are sent to each actor, because cases may import
     them. If the machine of a file fails, the file is verified once more on another one.

@@ -16,7 +16,7 @@ from ttools.verifier.result import Verification
 
 
 class Forks:
-    """An executor on this machine.
+    """An executor that verifies files on this machine.
 
     Args:
         slots: Number of files that are verified at the same time.
@@ -68,14 +68,14 @@ def serve_files(channel: Channel, options: str) -> None:
 
 def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:
     def verify(channel: Channel) -> None:
-        from ttools.verifier.judging.judge import Judge
-        from ttools.verifier.judging.processes import Subject
+        from ttools.verifier.run.processes import Subject
+        from ttools.verifier.run.verification_run import VerificationRun
 
         path = file.resolve()
         subject = Subject(f"{path}:candidate", f"{path}:reference", f"{path}:inputs")
         answer: dict[str, Any]
         try:
-            answer = Judge(subject, options).run().as_dict()
+            answer = VerificationRun(subject, options).run().as_dict()
         except TtoolsError as error:
             answer = no_verdict(str(error)).as_dict()
         except Exception as error:  # noqa: BLE001 - the other files are still verified

@@ -120,7 +120,10 @@ class Plan:
 
     # ---- parts of the plan
     def begin(self) -> Iterator[Case]:
-        """Yield ordinary sizes with every type; the runs also reveal blocks and configurations."""
+        """Yield cases with ordinary sizes, and with each value of each choice.
+
+        Running them also reveals the block sizes and the configurations of the autotuners.
+        """
         for choices in self._combinations():
             yield self._case(self.ordinary(), choices=choices)
 
@@ -289,7 +292,9 @@ class Plan:
             yield replace(case, seed=chooser.getrandbits(31))
 
     def configurations(self, constants: Sequence[Sequence[int]]) -> Iterator[Case]:
-        """Yield cases for every configuration of an autotuner, with sizes that are not multiples.
+        """Yield cases for every configuration of an autotuner.
+
+        Most of their sizes are not multiples of the block sizes of the configuration.
 
         Args:
             constants: Integers that kernels are compiled for, by configuration.

@@ -40,9 +40,24 @@ class TensorImage:
         return self.spec.shape
 
 
+class _Codec(DataCodec):
+    """Replaces control characters in texts, which could rewrite a report on a terminal."""
+
+    def decode(self, data: bytes) -> Any:
+        return map_tensors(_printable, super().decode(data), str)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 #: The encoding of messages between the processes of a verification. A candidate is not trusted, so
 #: its process must not be able to send objects, as pickles would permit.
-CODEC = DataCodec(TensorImage)
+CODEC = _Codec(TensorImage)
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -59,7 +74,10 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy with the strides of a new tensor; `contiguous` may keep some of size-1 axes."""
+    """Return a copy with the strides of a new tensor.
+
+    `Tensor.contiguous` may keep unusual strides of axes that have one element.
+    """
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
@@ -83,7 +101,7 @@ def whole_storage(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def image_of(tensor: torch.Tensor) -> TensorImage:
-    """Return an image of the elements of a tensor, contiguous."""
+    """Return a contiguous image of the elements of a tensor."""
     plain = tensor.detach()
     if plain.is_quantized or plain.layout is not torch.strided:
         raise TypeError(f"a tensor of layout {plain.layout} cannot be compared")
@@ -118,7 +136,7 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
 
 
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
-    """Return the elements of an image, contiguous.
+    """Return the elements of an image as a contiguous tensor.
 
     Args:
         image: Image of a tensor.

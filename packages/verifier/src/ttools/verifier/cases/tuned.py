@@ -36,8 +36,8 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
     if declared is None:
         longest = max(map(len, choices.values()), default=1)
         return [
-            {**plain, **{name: values[turn % len(values)] for name, values in choices.items()}}
-            for turn in range(longest)
+            {**plain, **{name: values[index % len(values)] for name, values in choices.items()}}
+            for index in range(longest)
         ]
     plain |= {name: values[0] for name, values in choices.items()}
     if not isinstance(declared, list) or not all(isinstance(problem, dict) for problem in declared):

@@ -145,9 +145,9 @@ KINDS = {
     "equal rows": Kind("equal rows", "some_rows(x, 2.0)"),
     "all nan": Kind("NaN only", "torch.full_like(x, nan)", True),
 }
-#: Values that keep some of their positions; not a part of `KINDS`, see `permuted`.
+#: A kind that is not in `KINDS`, because only sequences of calls use it; see `permuted`.
 PERMUTED = Kind("the floats of the previous call in another order", "permuted(x)")
-#: Finite kinds whose values may overflow when they are computed with.
+#: Finite kinds whose values may overflow in computations.
 _LARGE_KINDS = ("large negative", "large positive")
 _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     name: eval(f"lambda x: {kind.expression}", {"torch": torch, **_NAMESPACE})

@@ -3,8 +3,8 @@
 The tolerance of an element is a relative error times a scale. The relative error is several hundred
 rounding errors for f32, and two for narrower types (`RELATIVE`). The scale is the absolute value of
 the element or its spread (see `evaluation`), whichever is larger. For example, an f32 element whose
-correct value is 2.0 may differ by at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if it
-agrees with the reference in double precision or with the reference in its own types.
+correct value is 2.0 has a tolerance of at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if
+it agrees with the reference in double precision or with the reference in its own types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ RELATIVE = {
 #: Relative error for types of one byte, in distances between neighbouring values: a value may be
 #: rounded to either neighbour.
 _NARROW = 1.04
+#: Factor by which tolerances exceed the relative errors.
 _SLACK = 1.5
+#: Integers that a rounding error may change may differ by this, since indices can jump.
+_NEAR = 4096.0
 #: Share of a result's largest element that is added to the scale of all its elements.
 _OF_LARGEST = 2.0**-6
 
@@ -57,7 +60,7 @@ class Mismatch:
     witness: str = field(default="", compare=False)
     help: str = field(default="", compare=False)
 
-    def among_others(
+    def reclassified(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None
     ) -> Mismatch:
         """Return a failure of another class whose description contains that of this failure.
@@ -70,12 +73,18 @@ class Mismatch:
         return replace(self, failure=failure, detail=detail, evidence=evidence or {})
 
 
-def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch]:
+def compare(
+    right: dict[str, Any],
+    found: list[dict[str, Any]],
+    largest_errors: dict[str, float] | None = None,
+) -> list[Mismatch]:
     """Return the mismatches of the results of a call.
 
     Args:
         right: Answer of the reference's process, as `evaluate` returns it.
         found: Descriptions of the candidate's results.
+        largest_errors: Receives the largest error of each result of floats, divided by the
+            tolerance, by a label such as `result (float16)`.
     """
     expected = right["given"]
     if [part["name"] for part in expected] != [part["name"] for part in found]:
@@ -86,7 +95,7 @@ def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch
     return [
         problem
         for parts in zip(expected, double, spread, found, strict=True)
-        for problem in compare_part(*parts)
+        for problem in compare_part(*parts, largest_errors=largest_errors)
     ]
 
 
@@ -98,7 +107,12 @@ def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
 
 
 def compare_part(
-    given: dict[str, Any], double: Any, spread: Any, found: dict[str, Any], poison: bool = True
+    given: dict[str, Any],
+    double: Any,
+    spread: Any,
+    found: dict[str, Any],
+    poison: bool = True,
+    largest_errors: dict[str, float] | None = None,
 ) -> list[Mismatch]:
     """Return the mismatches of one part of a result.
 
@@ -108,6 +122,7 @@ def compare_part(
         spread: Spread of the part, see `evaluation`; None if there is none.
         found: Description of the candidate's part.
         poison: If True, unwritten memory contains a pattern that marks it.
+        largest_errors: Receives the largest error, see `compare`.
     """
     name = given["name"]
     if given["kind"] != "tensor" or found["kind"] != "tensor":
@@ -134,6 +149,9 @@ def compare_part(
     if value.dtype.is_complex or dtype_of(given["dtype"]).is_complex:
         return [*problems, *_complex(name, given, double, spread, value)]
     wrong, error = wrong_elements(given, double, spread, value)
+    if largest_errors is not None and value.dtype.is_floating_point and error.numel():
+        label = f"{name} ({given['dtype'].removeprefix('torch.')})"
+        largest_errors[label] = max(float(error.max()), largest_errors.get(label, 0.0))
     if not bool(wrong.any()):
         return problems
     unwritten = wrong & holds_poison(value) if poison else torch.zeros_like(wrong)
@@ -174,8 +192,8 @@ def wrong_elements(
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
-    # The weights of gradients are of size one. Where a gradient cancels, as that of a norm over one
-    # column, the result may consist of their rounding errors only.
+    # The weights of results are of the order of one. Where the terms of a gradient cancel, such as
+    # those of a norm over one column, the gradient may consist of their rounding errors only.
     is_gradient = given["name"].startswith(GRADIENT)
     floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
@@ -224,9 +242,11 @@ def _wrong_integers(
     wrong = error > 0
     if double is not None and spread is not None:
         # Integers that are rounded from floats may differ where a perturbation changes them.
-        moved = elements(spread).double() > 0
-        wide = elements(double).double()
-        wrong = wrong & (value.double() != wide) & ~moved
+        # Indices may jump, but large integers must have the error of their floats.
+        moved = elements(spread).double()
+        distance = (value.double() - elements(double).double()).abs()
+        allowed = (_SLACK * RELATIVE[torch.float32] * moved).clamp(min=_NEAR)
+        wrong = wrong & (distance > 0) & ~((moved > 0) & (distance <= allowed))
     return wrong, error
 
 
@@ -273,7 +293,7 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
     """Describe the first marked element, e.g. `; first at [0, 1]: 2.5, expected 0.5`.
 
     Args:
-        marks: Which elements are wrong; at least one.
+        marks: True for the elements that are wrong, of which there is at least one.
         value: Elements of the candidate; None to leave them out.
     """
     flat = int(marks.reshape(-1).nonzero()[0])
@@ -281,7 +301,7 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
 
 
 def _compared(flat: int, right: torch.Tensor, value: torch.Tensor | None) -> str:
-    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; without its index if it is alone."""
+    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; the only one without its index."""
     index = torch.unravel_index(torch.tensor(flat, device="cpu"), right.shape)
     at = f"{list(map(int, index))}: " if right.numel() > 1 else ": "
     own = "" if value is None else f"{_shown(value.reshape(-1)[flat].item())}, "

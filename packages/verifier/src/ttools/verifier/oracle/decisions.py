@@ -1,4 +1,4 @@
-"""Makes decisions about arguments by their original values while a function gets perturbed values.
+"""Uses original values for decisions about arguments while a function gets perturbed values.
 
 Rounding, comparison and selection are discontinuous where two values are equal. If a kernel
 computed one of the values, a rounding error may change the decision. If it only read both, it must
@@ -117,7 +117,7 @@ JUMPING = frozenset(
 
 
 class Decisions(TorchFunctionMode):
-    """Follows values that were not computed, while it is active.
+    """Tracks the tensors that were not computed, and their original values, while it is active.
 
     Attributes:
         are_of_computed: If True, there were decisions about computed values.

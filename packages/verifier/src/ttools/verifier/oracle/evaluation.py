@@ -33,6 +33,7 @@ from ttools.verifier.oracle.precision import (
     least_precise,
 )
 from ttools.verifier.oracle.rounding import Rounding
+from ttools.verifier.replay.operators import SELECTING
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -53,7 +54,7 @@ _STEP = {
     torch.bfloat16: 2.0**-9,
 }
 
-#: Returns the named parts of a function's results for arguments.
+#: A function that returns the parts of a result for given arguments, with their names.
 _Parts = Callable[..., list[tuple[str, Any]]]
 
 
@@ -67,13 +68,16 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return the parts of a reference's results, and their spreads.
 
+    The answer also contains the `operators` that the reference uses, the `work` as the number of
+    floats that they compute, and the `sources` of each part: the arguments on which it depends.
+
     Args:
         function: Function of the reference.
         arguments: Arguments of the call, which are not changed.
         inplace: Arguments whose values after the call are results, too.
         shared: Two arguments that are one tensor: the second is the first.
         weights: Memory layout of the weights of gradients, see `results.weights_of`.
-        phase: Number of the choice of these weights.
+        phase: Phase of these weights, see `results.weights_of`.
     """
     parts: _Parts = partial(_parts, function, inplace, (weights, phase))
 
@@ -97,6 +101,13 @@ def evaluate(
     answer: dict[str, Any] = {
         "given": [results.described(name, part, owners) for name, part in plain],
         "operators": list(observed.work.counts),
+        "work": sum(
+            floats for name, (floats, *_) in observed.work.counts.items() if name not in SELECTING
+        ),
+        "sources": [
+            sorted(observed.sources_of(part)) if isinstance(part, torch.Tensor) else []
+            for _, part in plain
+        ],
     }
     least = least_precise(tensors)
     if not any(map(is_perturbed, tensors)):
@@ -211,7 +222,15 @@ def _rounded(
     least: torch.dtype,
     concerned: list[int],
 ) -> list[torch.Tensor | None]:
-    """Return the spread of some parts by rounding errors inside the reference; None for others."""
+    """Return the spread of some parts that rounding errors inside the reference cause.
+
+    Args:
+        parts: Returns the parts of the reference's result.
+        mapped: Returns the arguments after a change.
+        exact: The parts in double precision.
+        least: Least precise type among the arguments.
+        concerned: Indices of the parts; the entries of all others are None.
+    """
     squares: list[torch.Tensor | None] = [None] * len(exact)
     if not concerned:
         return squares
@@ -236,7 +255,10 @@ def _moves(
     least: torch.dtype,
     step: float,
 ) -> tuple[list[torch.Tensor | None], bool]:
-    """Return the spread by steps of this size, and whether computed values were decided on."""
+    """Return the spread that steps of this size cause, and whether decisions used computed values.
+
+    Such decisions are discontinuities of the result; see `decisions`.
+    """
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
 

@@ -1,8 +1,8 @@
 """Simulates rounding errors inside a function, by a small change of each operator's results.
 
-Some results cancel for all inputs, such as the gradient of softmax or the cross entropy of one
-class. Perturbed inputs do not show the size of the numbers that cancel. A kernel that computes them
-in another way than torch has an error of the size of their rounding errors.
+The terms of some results cancel for all inputs, such as those of the gradient of softmax or of the
+cross entropy of one class. Perturbed inputs do not show the size of the terms. A kernel that
+computes the terms in another way than torch has an error of the size of their rounding errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
 from ttools.verifier.replay.operators import MOVING
 
-#: Operators that are decomposed, because their logarithm cancels for one element.
+#: Operators that are decomposed, so that the operators inside them are perturbed, too. For a row of
+#: one element, their terms cancel.
 _COMPOSED = frozenset(("_log_softmax", "logsumexp"))
 
 

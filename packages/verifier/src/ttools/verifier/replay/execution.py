@@ -14,7 +14,7 @@ from ttools.core.spec import TensorSpec, tensor_on
 from ttools.interpreter.records.replay import launch_again, read_kernel
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.verifier.cases.tensors import dtype_of
-from ttools.verifier.replay.operators import base_name, find_operator
+from ttools.verifier.replay.operators import ALLOCATING, base_name, find_operator
 from ttools.verifier.replay.plan import (
     ConstantStorage,
     InputStorage,
@@ -25,8 +25,8 @@ from ttools.verifier.replay.plan import (
     PlanError,
     Symbol,
 )
-from ttools.verifier.replay.tables import ConstantValues, whole_view
-from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
+from ttools.verifier.replay.tables import ConstantValues, numbers_of, whole_view
+from ttools.verifier.replay.work import CONVERTING, ComputedValues, MovedValues, Work, most
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
@@ -42,8 +42,10 @@ class Executor:
         timeout: Time limit of a launch in seconds.
 
     Attributes:
-        work: The operators of the last plan that computed.
+        work: Numbers of the elements on which operators of the last plan computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
+        moved: Results of the last plan that torch made of arguments by moves: name, operator, and
+            whether a kernel has copied them.
         tables: Results of the last plan that are copies of constants: name and description.
     """
 
@@ -51,7 +53,9 @@ class Executor:
         self._timeout = timeout
         self._kernels: dict[str, Variants] = {}
         self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
+        self._moved = MovedValues()
         self.copied: list[list[str]] = []
+        self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
 
     def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -65,16 +69,19 @@ class Executor:
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
-        self.work = Work()
+        self.work, self._moved = Work(), MovedValues()
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, ConstantStorage):
                 self.work.lift(number)
-            elif (
-                isinstance(storage, InputStorage) and tensors[storage.argument].is_floating_point()
-            ):
-                self.work.contains_floats(number)
-        self._values, self.copied, self.tables = ComputedValues(), [], []
-        self._constants = ConstantValues()
+                self._moved.argument(number)
+            elif isinstance(storage, InputStorage):
+                self._moved.argument(number)
+                if tensors[storage.argument].is_floating_point():
+                    self.work.contains_floats(number)
+        for tensor in tensors.values():
+            self._moved.argument(memory.number(tensor), tensor)
+        self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
+        self._constants = ConstantValues(numbers_of(plan))
         for number, step in enumerate(plan.steps):
             if isinstance(step, LaunchStep):
                 self._launch(plan, step, memory)
@@ -90,10 +97,12 @@ class Executor:
                 continue
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
+            if by := self._moved.operator_of(result):
+                self.moved.append([name, by, spec.storage in self.work.of_kernels])
             if spec.storage in self.work.constants:
                 self.tables.append([name, "a tensor that no kernel wrote"])
             elif self._constants.contain(result):
-                self.tables.append([name, "a constant that a kernel loads"])
+                self.tables.append([name, "constants that the program passes to kernels"])
         return results
 
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
@@ -104,8 +113,14 @@ class Executor:
         for view, tensor in zip(step.results, tensors, strict=True):
             if computes:
                 self._values.computed(step.operator, view, tensor, most(taken, step.results))
+                self._moved.computed([view.storage])
+            elif base_name(step.operator) in ALLOCATING:
+                self._moved.argument(view.storage)
             elif taken:
                 self._values.converted(taken[0], view, tensor)
+                operands = [(operand, memory.view(operand)) for operand in taken]
+                is_whole = tensor.nbytes == memory.size(view.storage)
+                self._moved.moved(step.operator, operands, view, tensor, is_whole=is_whole)
 
     def _is_exact(self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]) -> bool:
         """Return False if an operator converts floats to integers or bools and changes values."""
@@ -130,8 +145,12 @@ class Executor:
             if isinstance(argument.value, TensorSpec)
             and (effects.unknown_writes or index in effects.written)
         ]
+        for argument in spec.arguments:
+            if isinstance(argument.value, TensorSpec):
+                self._moved.load(argument.value, memory.view(argument.value))
         self.work.launch(written)
         self._values.launch(written)
+        self._moved.computed(written)
         self._constants.load(
             memory.view(whole_view(argument.value, plan.storages[argument.value.storage].size))
             for argument in spec.arguments
@@ -157,6 +176,8 @@ class _Memory:
         self._plan = plan
         self._storages: dict[int, Any] = {}
         self._views: dict[TensorSpec, torch.Tensor] = {}
+        #: By address: the number of a storage.
+        self._numbers: dict[int, int] = {}
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, InputStorage):
                 tensor = tensors.get(storage.argument)
@@ -165,11 +186,14 @@ class _Memory:
                 input_storage = tensor.untyped_storage()
                 if input_storage.nbytes() != storage.size:
                     raise PlanError(
-                        f"`{storage.argument[:80]}` has {input_storage.nbytes():,} bytes"
+                        f"`{storage.argument[:80]}` has {input_storage.nbytes():,} bytes, but "
+                        f"{storage.size:,} bytes in the plan"
                     )
                 self._storages[number] = input_storage
             elif isinstance(storage, ConstantStorage):
                 self._storages[number] = _filled(storage.data)
+            if number in self._storages and not self._is_number_of(number, self._storages[number]):
+                raise PlanError(f"storage {number} is another storage of the plan")
 
     def view(self, spec: TensorSpec) -> torch.Tensor:
         """Return the tensor that a view describes."""
@@ -178,6 +202,19 @@ class _Memory:
             storage = self._storages[spec.storage]
             tensor = self._views[spec] = _viewed(storage, spec)
         return tensor
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """Return the number of the storage of a tensor; -1 if it is not in the plan."""
+        return self._numbers.get(tensor.untyped_storage().data_ptr(), -1)
+
+    def size(self, number: int) -> int:
+        """Return the size of a storage in bytes."""
+        return self._plan.storages[number].size
+
+    def _is_number_of(self, number: int, storage: Any) -> bool:
+        """Return whether memory has this number only, so that its contents can be followed."""
+        is_empty = not storage.nbytes()
+        return is_empty or self._numbers.setdefault(storage.data_ptr(), number) == number
 
     def bind(self, spec: TensorSpec, made: torch.Tensor) -> None:
         """Assign the storage of a tensor that an operator returned to a storage of the plan.
@@ -189,6 +226,7 @@ class _Memory:
         bound = self._storages.setdefault(spec.storage, storage)
         is_same = (
             bound.data_ptr() == storage.data_ptr()
+            and self._is_number_of(spec.storage, storage)
             and storage.nbytes() == self._plan.storages[spec.storage].size
             and tuple(made.shape) == spec.shape
             and (made.stride() == spec.strides or not made.numel())

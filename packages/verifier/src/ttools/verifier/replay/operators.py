@@ -1,7 +1,7 @@
-"""The torch operators that a trusted process executes for a plan.
+"""Lists the torch operators that a trusted process executes for a plan.
 
 All are deterministic, check their indices, and read only their operands. Operators that compute are
-in the list, too: `judging/provenance.py` limits the number of elements on which they may compute,
+in the list, too: `run/provenance.py` limits the number of elements on which they may compute,
 which `work.py` counts. Operators that make views are not in the list, because plans do not need
 them.
 """
@@ -22,17 +22,21 @@ _MOVING = """
 fill zero copy _to_copy clone cat stack constant_pad_nd repeat flip roll slice_scatter
 select_scatter slice_backward select_backward lift_fresh_copy view_copy expand_copy permute_copy
 """
+_SELECTING = """
+index index_select gather take masked_select embedding repeat_interleave tril triu im2col
+pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d reflection_pad3d
+replication_pad1d replication_pad2d replication_pad3d
+"""
 _COMPUTING = """
-index index_select gather take masked_select embedding
 abs add addcmul addcdiv addmm all amax amin aminmax any argmax argmin argsort baddbmm bincount
 bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm bucketize
 ceil clamp clamp_max clamp_min cos cosh count_nonzero cummax cummin cumprod cumsum diff div dot eq
 erf exp exp2 expm1 floor floor_divide fmod ge gelu gt histc index_add index_copy index_fill
 index_put isfinite isinf isnan le lerp linalg_vector_norm log log1p log2 logical_and logical_not
 logical_or logical_xor logsumexp lt masked_fill masked_scatter max maximum mean min minimum mm mul
-mv ne neg nonzero norm outer polar pow prod reciprocal relu remainder repeat_interleave round rsqrt
+mv ne neg nonzero norm outer polar pow prod reciprocal relu remainder round rsqrt
 rsub scatter scatter_add scatter_reduce searchsorted sgn sigmoid sign silu sin sinh sort sqrt square
-std sub sum tan tanh threshold topk tril triu trunc unique_consecutive unique_dim var where xlogy
+std sub sum tan tanh threshold topk trunc unique_consecutive unique_dim var where xlogy
 _unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
 """
 #: Operators that neither move nor compute elements, and are not in plans.
@@ -44,8 +48,12 @@ EMPTY = frozenset(_EMPTY.split())
 ALLOCATING = frozenset(_ALLOCATING.split())
 #: Names of operators that allocate or move elements.
 MOVING = frozenset(f"{_ALLOCATING} {_MOVING}".split())
+#: Names of operators whose results consist of elements of their operands, and of zeros.
+SELECTING = frozenset(_SELECTING.split())
+#: Names of moving operators that arrange elements in another way.
+REARRANGING = frozenset(["flip", "roll", "cat", "stack", "constant_pad_nd", "repeat"])
 #: Names without namespace, overload, and the `_` of operators that write to their first operand.
-OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_COMPUTING}".split())
+OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_SELECTING} {_COMPUTING}".split())
 
 _NAME = re.compile(r"aten::(_?[a-z][a-z0-9_]*?)(_?)(?:\.([A-Za-z0-9_]+))?")
 
@@ -57,8 +65,10 @@ def base_name(operator: str) -> str:
 
 
 def is_computing(operator: str) -> bool:
-    """Return whether an operator, given by its qualified name, computes; False if it makes
-    views.
+    """Return whether an operator computes elements; False if it allocates, moves or draws them.
+
+    Args:
+        operator: Qualified name of the operator.
     """
     return base_name(operator) not in _NOT_COMPUTING
 

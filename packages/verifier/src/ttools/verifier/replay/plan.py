@@ -1,9 +1,10 @@
-"""The schema of plans: the actions of a candidate's call, as data that another process can repeat.
+"""Defines the schema of plans, which describe the actions of a candidate's call as data.
 
-A plan lists the storages that the call used and the steps that wrote to them: launches of kernels,
-as TTIR text with a `LaunchSpec`, and operators of torch. Views need no steps, since each operand is
-a `TensorSpec`: a view of a numbered storage. A plan comes from a process that is not trusted, so
-`read_plan` checks all of it before anything is executed.
+Another process can repeat the call from its plan. A plan lists the storages that the call used and
+the steps that wrote to them: launches of kernels, as TTIR text with a `LaunchSpec`, and operators
+of torch. Views need no steps, since each operand is a `TensorSpec`: a view of a numbered storage. A
+plan comes from a process that is not trusted, so `read_plan` checks all of it before anything is
+executed.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from msgspec import Meta, Struct
 
 from ttools.core.errors import TtoolsError
 from ttools.core.spec import LaunchSpec, ObjectSpec, TensorSpec
-from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name
+from ttools.verifier.replay.operators import EMPTY, OPERATORS, base_name, find_operator
 
-#: Longest encoded plan, in bytes.
+#: Maximum length of an encoded plan in bytes.
 LONGEST_PLAN = 1 << 28
-#: Most bytes of memory that all storages of a plan may have together.
+#: Maximum number of bytes that all storages of a plan may have together.
 MOST_MEMORY = 1 << 32
-#: Most steps, storages and kernels of a plan.
+#: Maximum numbers of steps, storages and kernels of a plan.
 MOST_STEPS, MOST_STORAGES, MOST_KERNELS = 20_000, 40_000, 256
 #: Maximum number of programs of a launch along an axis: CUDA's limit for the first axis.
 _MOST_PROGRAMS = 2**31 - 1
@@ -211,7 +212,7 @@ def is_filled_without_launches(plan: Plan) -> bool:
 
 
 def structure_of(plan: Plan) -> bytes:
-    """Return a digest of the launches and operators of a plan, without values and their order.
+    """Return a digest of the launches and operators of a plan, without values and without order.
 
     Launches agree if they have one kernel with the same grid, options and layouts of tensors. The
     order is left out, because threads of a program may run in any order.
@@ -240,6 +241,9 @@ def _check(plan: Plan) -> None:
     size = sum(storage.size for storage in plan.storages)
     if size > MOST_MEMORY:
         raise PlanError(f"the plan uses {size:,} bytes; at most {MOST_MEMORY:,} are allocated")
+    names = [each.argument for each in plan.storages if isinstance(each, InputStorage)]
+    if len(set(names)) < len(names):
+        raise PlanError("the plan has two storages for one argument")
     defined = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}
     for number, step in enumerate(plan.steps):
         where = f"step {number}"
@@ -280,6 +284,30 @@ def _check_operator(plan: Plan, step: OperatorStep, defined: set[int], where: st
             raise PlanError(f"{where}: there is no storage {view.storage}")
         defined.add(view.storage)
         _check_view(plan, view, defined, where)
+    _check_positions(step, where)
+
+
+def _check_positions(step: OperatorStep, where: str) -> None:
+    """Check that operands are where the operator declares them, and that written ones are returned.
+
+    Otherwise, a plan could hide an operand, or have two storages for the same memory.
+    """
+    operator = find_operator(step.operator)
+    if operator is None:
+        return
+    written = []
+    for number, parameter in enumerate(operator._schema.arguments):
+        if parameter.name in step.keywords and not parameter.kwarg_only:
+            raise PlanError(f"{where}: the operand `{parameter.name}` is passed by its name")
+        operand = step.keywords.get(parameter.name)
+        operand = step.arguments[number] if number < len(step.arguments) else operand
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            written.append(operand)
+    returns = zip(operator._schema.returns, step.results, strict=False)
+    changed = [view for returned, view in returns if returned.alias_info is not None]
+    for operand, view in zip(written, changed, strict=False):
+        if not isinstance(operand, TensorSpec) or operand.storage != view.storage:
+            raise PlanError(f"{where}: a result and the operand that it is have two storages")
 
 
 def _check_operand(plan: Plan, operand: Any, defined: set[int], where: str) -> None:

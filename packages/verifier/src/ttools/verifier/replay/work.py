@@ -4,8 +4,9 @@ A wrapper of a kernel may allocate, view, copy and convert tensors, and compute 
 All other operators are counted, including those that do not compute floats: the process that
 compares results decides whether the reference needs these. Integers that contain floats count as
 floats: views of memory that contains floats, conversions of floats that change their values, and
-operands of bit operators. The counts are made when a call is recorded, and again when its plan is
-executed.
+operands of bit operators. Kernels can convert floats to integers and back, so operators on integers
+of kernels count as tests of floats. The counts are made when a call is recorded, and again when its
+plan is executed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import torch
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import raw_bytes
-from ttools.verifier.replay.operators import ALLOCATING, base_name, is_computing
+from ttools.verifier.replay.operators import ALLOCATING, REARRANGING, base_name, is_computing
 
 #: Operators that make constants. Their results may also become outputs of kernels, see `launch`.
 _CONSTANT = """
-arange linspace logspace scalar_tensor lift_fresh eye zeros zeros_like new_zeros ones ones_like
+arange linspace logspace scalar_tensor eye zeros zeros_like new_zeros ones ones_like
 new_ones full full_like new_full
 """
 _CONSTANTS = frozenset(_CONSTANT.split())
@@ -33,12 +34,19 @@ bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_
 __and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__
 """
 _BITS = frozenset(_BIT.split())
-#: Operators that compare or test floats. Others that turn floats into integers compute.
+#: Operators whose results depend on the order of elements only.
+_ORDERING = """
+sort argsort topk max min amax amin aminmax argmax argmin cummax cummin maximum minimum clamp
+clamp_min clamp_max unique_consecutive unique_dim _unique2
+"""
+ORDERS = frozenset(_ORDERING.split())
+#: Operators that compare or test floats. Other operators that return integers for floats count as
+#: computing.
 _TESTING = """
 eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
 """
-_TESTS = frozenset(_TESTING.split())
+TESTS = frozenset(_TESTING.split())
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
 #: Reads of single elements, and operators on them, are counted only if there are at least this
@@ -46,10 +54,16 @@ CONVERTING = frozenset(["_to_copy", "copy"])
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 _TELLING = 8
+#: Larger tensors that torch moved are not compared.
+_MOST = 1 << 20
+#: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
+#: multiplies by almost one only copies.
+_CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
+_CLOSE_F32 = 1e-4
 
 
 class Work:
-    """The operators of one call that compute.
+    """Counts the elements on which the operators of one call compute.
 
     Args:
         constants: Numbers of the storages that contain constants.
@@ -57,17 +71,19 @@ class Work:
     Attributes:
         counts: Three numbers of elements for each operator, added up over its uses: of the float
             tensors that it computed or took out of torch, of those that it compared or tested, and
-            of tensors of any kind. For each use, the largest operand or result counts.
+            of tensors of any kind that it computed or rearranged. For each use, the largest operand
+            or result counts.
         constants: Numbers of the storages that contain constants.
+        of_kernels: Numbers of the storages whose contents a kernel wrote, or an operator made of
+            such contents.
     """
 
     def __init__(self, constants: Iterable[int] = ()) -> None:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.constants = set(constants)
-        #: Storages that contained floats, also if integers are viewed there.
+        #: Storages that contained floats, even if views of them are integers.
         self._floats: set[int] = set()
-        #: Storages whose last contents a kernel wrote.
-        self._of_kernels: set[int] = set()
+        self.of_kernels: set[int] = set()
         #: Number of reads of single elements, and of operators on them.
         self._single: Counter[str] = Counter()
 
@@ -92,41 +108,47 @@ class Work:
         floats = [view for view in taken if self._has_floats(view)]
         made_floats = [view for view in made if self._has_floats(view)]
         has_integers = any(map(_is_integer, made))
-        is_conversion = (
-            name in CONVERTING
-            and any(map(_is_float, taken))
-            and (has_integers or any(view.dtype == "bool" for view in made))
-        )
-        # A kernel may write integers in a float type, which its wrapper converts.
-        of_kernel = all(view.storage in self._of_kernels for view in floats)
+        changes = [(view, result) for view in floats for result in made if _changes(view, result)]
+        is_conversion = name in CONVERTING and bool(changes)
+        is_of_bits = is_conversion and any(_is_integer(view) for view, _ in changes)
+        # A kernel may write integers in a float type, and its wrapper may convert them.
+        of_kernel = all(view.storage in self.of_kernels for view in floats)
+        is_of_kernel = any(view.storage in self.of_kernels for view in taken)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
-        self._of_kernels -= storages
-        if is_constant or name in _CONSTANTS:
+        self.of_kernels -= storages
+        if is_constant or _makes_constants(name, taken, storages):
             self.constants |= storages
             return False
         self.constants -= storages
+        if is_of_kernel and name not in ALLOCATING:
+            self.of_kernels |= storages
         has_bits = name in _BITS and any(map(_is_integer, (*taken, *made)))
-        is_changing = is_conversion and not (is_exact and (of_kernel or not has_integers))
+        is_changing = is_conversion and (
+            is_of_bits or not (is_exact and (of_kernel or not has_integers))
+        )
         if not (is_computing(operator) or is_changing):
             if floats and not is_conversion and name not in ALLOCATING:  # copied bits of floats
                 self._floats |= storages
+            if name in REARRANGING:
+                self._note(name, 0, 0, most(taken, made))
             return False
         every = most(taken, made)
-        if made_floats or has_bits or is_changing or (floats and name not in _TESTS):
+        if made_floats or has_bits or is_changing or (floats and name not in TESTS):
             if every == 1:
                 self._note_single("operators", short_name(operator))
             else:
                 self._note(short_name(operator), every, 0, every)
             self._floats |= storages
         else:
-            self._note(short_name(operator), 0, most(floats), every)
+            tested = every if is_of_kernel else most(floats)
+            self._note(short_name(operator), 0, tested, every)
         return not is_changing
 
     def launch(self, storages: Iterable[int]) -> None:
         """Record that a kernel writes to storages."""
         written = set(storages)
         self.constants -= written
-        self._of_kernels |= written
+        self.of_kernels |= written
 
     def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
         """Count elements that leave torch, because the program can compute with them elsewhere."""
@@ -157,9 +179,9 @@ class Work:
             count = _SINGLE if self._single[kind] == _SINGLE else 1
             self._note(name, count, 0, count)
 
-    def _note(self, name: str, floats: int, asked: int, every: int) -> None:
+    def _note(self, name: str, floats: int, tested: int, every: int) -> None:
         counts = self.counts.get(name, (0, 0, 0))
-        one, two, three = map(sum, zip(counts, (floats, asked, every), strict=True))
+        one, two, three = map(sum, zip(counts, (floats, tested, every), strict=True))
         self.counts[name] = one, two, three
 
 
@@ -201,16 +223,87 @@ class ComputedValues:
 
     def operator_of(self, result: torch.Tensor) -> str:
         """Return the operator that computed a result; empty if none did, or if it is trivial."""
-        if not result.numel():
+        is_float = result.is_floating_point() or result.is_complex()
+        if (result.numel() < _TELLING and not is_float) or _is_trivial(result):
             return ""
-        plain = result.detach().reshape(-1)
-        is_float = plain.is_floating_point() or plain.is_complex()
-        if plain.numel() < _TELLING and not is_float:
-            return ""
-        first = plain[0]
-        if bool((plain == first).all()) and (plain.numel() > 1 or _is_round(first)):
-            return ""
-        return self._operators.get(_digest(plain), "")
+        return self._operators.get(_digest(result), "")
+
+
+class MovedValues:
+    """The tensors that torch made of arguments and constants, by moves and conversions alone.
+
+    They are found again by their elements, also in the results of kernels that only copy them.
+    """
+
+    def __init__(self) -> None:
+        #: By type and number of elements: tensors, and the operators that arranged or converted
+        #: them; empty for arguments.
+        self._tensors: dict[tuple[torch.dtype, int], list[tuple[torch.Tensor, str]]] = {}
+        #: By storage: the operator that wrote to it; empty if its elements are those of an argument
+        #: in the same order. Storages that a kernel or a computation has written to are left out.
+        self._storages: dict[int, str] = {}
+
+    def argument(self, storage: int, tensor: torch.Tensor | None = None) -> None:
+        """Remember an argument, or a storage that contains a constant or nothing."""
+        self._storages[storage] = ""
+        if tensor is not None:
+            self._remember(tensor, "")
+
+    def computed(self, storages: Iterable[int]) -> None:
+        """Forget storages that a kernel writes to, or an operator that computes."""
+        for storage in storages:
+            self._storages.pop(storage, None)
+
+    def moved(
+        self,
+        operator: str,
+        taken: Iterable[tuple[TensorSpec, torch.Tensor]],
+        view: TensorSpec,
+        tensor: torch.Tensor,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Remember a tensor that an operator moved or converted.
+
+        Args:
+            operator: Qualified name of the operator.
+            taken: Operands of the operator.
+            view: Place of the tensor.
+            tensor: The tensor with the elements.
+            is_whole: If True, the tensor fills its storage.
+        """
+        if not all(
+            other.storage in self._storages or self._find(elements) is not None
+            for other, elements in taken
+        ):
+            self.computed([view.storage])
+            return
+        name = self._remember(tensor, short_name(operator))
+        self._storages[view.storage] = name if is_whole else short_name(operator)
+
+    def load(self, view: TensorSpec, tensor: torch.Tensor) -> None:
+        """Remember a tensor that was filled in parts and that a kernel now reads."""
+        if view.is_dense and (operator := self._storages.get(view.storage)):
+            self._remember(tensor, operator)
+
+    def operator_of(self, result: torch.Tensor) -> str:
+        """Return the operator that made a result; empty if none did, or if it is trivial."""
+        return "" if _is_trivial(result) else self._find(result) or ""
+
+    def _remember(self, tensor: torch.Tensor, operator: str) -> str:
+        """Remember a tensor, and return the operator that first made a tensor of its elements."""
+        found = self._find(tensor)
+        if found is not None:
+            return found
+        if _TELLING <= tensor.numel() <= _MOST:
+            known = self._tensors.setdefault((tensor.dtype, tensor.numel()), [])
+            known.append((tensor.detach().clone().reshape(-1), operator))
+        return operator
+
+    def _find(self, tensor: torch.Tensor) -> str | None:
+        known = self._tensors.get((tensor.dtype, tensor.numel()), ())
+        plain = tensor.detach().reshape(-1)
+        return next((operator for one, operator in known if _is_close(one, plain)), None)
 
 
 def short_name(operator: str) -> str:
@@ -223,12 +316,45 @@ def most(*views: Iterable[TensorSpec]) -> int:
     return max((math.prod(view.shape) for part in views for view in part), default=0)
 
 
+def _makes_constants(name: str, taken: Sequence[TensorSpec], storages: set[int]) -> bool:
+    """Return whether an operator fills new memory with values that depend on no tensor.
+
+    Examples of those that do not are `full(…, out=y[:1])`, which writes to a part of a tensor, and
+    `linspace` between two tensors.
+    """
+    if name not in _CONSTANTS or not storages.isdisjoint(view.storage for view in taken):
+        return False
+    return not taken or name.startswith("new_") or name.endswith("_like")
+
+
+def _changes(view: TensorSpec, result: TensorSpec) -> bool:
+    """Return whether a conversion of floats, or of the bits of floats, changes the kind of type."""
+    return view.dtype != result.dtype and not (_is_float(view) and _is_float(result))
+
+
 def _is_float(view: TensorSpec) -> bool:
     return view.dtype.startswith(("float", "bfloat", "complex"))
 
 
 def _is_integer(view: TensorSpec) -> bool:
     return view.dtype.startswith(("int", "uint"))
+
+
+def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have the same elements; floats may differ a little."""
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    close = _CLOSE.get(one.dtype, _CLOSE_F32)
+    pair = one.double(), other.double()
+    return bool(torch.isclose(*pair, rtol=close, atol=0.0, equal_nan=True).all())
+
+
+def _is_trivial(result: torch.Tensor) -> bool:
+    """Return whether a result has equal elements, or none, or only one that is a round number."""
+    plain = result.detach().reshape(-1)
+    if not plain.numel():
+        return True
+    return bool((plain == plain[0]).all()) and (plain.numel() > 1 or _is_round(plain[0]))
 
 
 def _is_round(value: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The verifications of the files of a folder as one page, a table in Markdown, or JUnit."""
+"""Writes the verifications of a folder's files as an HTML page, a Markdown table, or JUnit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = (
     ("cases", True),
     ("time", True),
 )
-#: The order of the rows: what needs attention comes first.
+#: The order of the rows: verdicts that need attention come first.
 _ORDER: tuple[Outcome, ...] = ("failed", "unknown", "passed")
 
 #: The verifications by the names of their files.
@@ -51,7 +51,7 @@ def write(form: str, folder: Path, verified: Verified) -> str:
 
 
 def conclusion(verified: Verified) -> str:
-    """Return how many candidates have which verdict: `3 candidates: 1 failed, 2 passed`."""
+    """Return the number of candidates by verdict, such as `3 candidates: 1 failed, 2 passed`."""
     counts = Counter(one.outcome for one in verified.values())
     parts = [f"{counts[outcome]:,} {outcome}" for outcome in _ORDER if counts[outcome]]
     return f"{counted(len(verified), 'candidate')}: {', '.join(parts)}"

@@ -1,4 +1,4 @@
-"""A verification as a report of findings, which the page, JUnit, SARIF and GitHub's format show."""
+"""Converts a verification to a report of findings, for HTML, JUnit, SARIF and GitHub's format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttools.verifier.report.text import advice, cases_by_kind, circumstances, st
 from ttools.verifier.result import Failure, Verification
 
 _PAGE = "design/verification.md#classes"
-#: What each class of failures means.
+#: Descriptions of the classes of failures.
 _MEANINGS = MappingProxyType(
     {
         "not_computed_by_kernel": "A kernel did not compute the result.",
@@ -84,7 +84,9 @@ def conclusion_of(found: Verification, name: str) -> str:
 def _finding(
     failure: Failure, severity: Severity, name: str, definition: SourceLocation | None
 ) -> Finding:
-    notes = [failure.witness, f"inputs: {circumstances(failure)}"]
+    notes = [failure.witness, f"inputs: {circumstances(failure)}", failure.condition]
+    if failure.consequence_of:
+        notes.append(f"probably a consequence of the failure `{failure.consequence_of}`")
     notes += [f"test: {failure.test}" if failure.test else ""]
     notes += [f"issue:\n\n{failure.issue}" if failure.issue else ""]
     return Finding(

@@ -1,4 +1,4 @@
-"""Verifications in all formats, and in a notebook: the verdict, the failures, and the cases."""
+"""Shows verifications in all formats, and in a notebook: verdict, failures, and cases."""
 
 from __future__ import annotations
 

@@ -6,26 +6,26 @@ tried. Failures that do not fit are listed in a line each.
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ttools.core.location import location_of_line
 from ttools.core.reports.cases import Statement
+from ttools.core.reports.numbers import rounded_percent
 from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import ranges_text
 from ttools.core.reports.text import location_text
+from ttools.core.reports.wrapping import WIDTH, shortened, wrapped
 from ttools.verifier.cases.tensors import VIEW_TEXTS
 from ttools.verifier.cases.values import kind_of
 from ttools.verifier.result import Failure, Verification
 
-_WIDTH = 80
 #: Number of lines of a report that is not verbose, and of its part after the failures.
 _MOST_LINES, _MOST_LAST = 40, 16
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
-#: Descriptions of the kinds of cases, after their number.
+#: Descriptions of the kinds of cases, which follow a number in reports: `12 with special values`.
 _CASES = {
     "ordinary sizes": "at ordinary sizes",
     "sequences of calls": "after other calls",
@@ -63,9 +63,12 @@ def text_of(found: Verification, name: str, *, verbose: bool = False) -> str:
 
 
 def _first_lines(name: str, found: Verification) -> Iterator[str]:
-    """Return the verdict in the line of the candidate's name, however long, and the reason."""
+    """Yield the line with the candidate's name and the verdict, and the lines of the reason.
+
+    If not all of this fits in one line, the reason begins in the next line.
+    """
     whole = line_of(name, found, classes=False)
-    if len(whole) <= _WIDTH:
+    if len(whole) <= WIDTH:
         yield whole
         return
     yield f"{name}: {found.outcome}"
@@ -99,27 +102,52 @@ def _failures(found: Verification, most: int | None) -> list[str]:
         found: Result of the verification.
         most: Maximum number of lines; None for no limit. Failures that do not fit have one line.
     """
-    failures = [*((failure, "") for failure in found.failures)]
+    is_folded = most is not None
+    failures = [(f, "") for f in found.failures if not (is_folded and f.consequence_of)]
     failures += [(warning, "warning: ") for warning in found.warnings]
+    folded = _consequences(found) if is_folded else []
     blocks = [["", *failure_lines(*failure, verbose=most is None)] for failure in failures]
     lines = [line for block in blocks for line in block]
-    if most is None or len(lines) <= most:
-        return lines
+    if most is None or len(lines) + len(folded) <= most:
+        return [*lines, *folded]
     kept: list[str] = []
+    most -= len(folded)
     left = most - 2 - len(blocks)
     for at, block in enumerate(blocks):
         if len(block) - 1 > left:
-            short = [_shortened(f"  {kind}{f.failure}: {f.detail}") for f, kind in failures[at:]]
+            short = [shortened(f"{kind}{f.failure}: {f.detail}", "  ") for f, kind in failures[at:]]
             limit = most - len(kept) - 2
             if len(short) > limit:
                 short = [*short[: limit - 1], f"  {_more(len(short) - limit + 1, 'failure')}"]
-            return [*kept, "", *short, f"  {_VERBOSE}"]
+            return [*kept, *folded, "", *short, f"  {_VERBOSE}"]
         kept += block
         left -= len(block) - 1
-    return kept
+    return [*kept, *folded]
 
 
 _VERBOSE = "`--verbose` shows all details."
+
+
+def _consequences(found: Verification) -> list[str]:
+    """Return the failures that others explain, in one line each, with a heading."""
+    folded = [failure for failure in found.failures if failure.consequence_of]
+    if not folded:
+        return []
+    causes = " and ".join(dict.fromkeys(f"`{failure.consequence_of}`" for failure in folded))
+    one = len(folded) == 1
+    lines = [
+        "",
+        *wrapped(
+            f"{counted(len(folded), 'further failure')} {'is' if one else 'are'} probably "
+            f"{'a consequence' if one else 'consequences'} of {causes} (`--verbose` shows "
+            f"{'it' if one else 'them'} in full):",
+            "  ",
+        ),
+    ]
+    for failure in folded:
+        lines.append(shortened(f"{failure.failure}: {failure.detail}", "    "))
+        lines += [f"      test: {failure.test}"] if failure.test else []
+    return lines
 
 
 def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterator[str]:
@@ -131,6 +159,8 @@ def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterato
         verbose: If True, the text for an issue is included.
     """
     yield from _wrapped(f"{kind}{failure.failure}: {failure.detail}", "  ")
+    if failure.consequence_of:
+        yield f"    probably a consequence of `{failure.consequence_of}`"
     location = location_of_line(failure.where)
     if location is not None:
         yield f"    {location_text(location, Path.cwd())}"
@@ -138,6 +168,8 @@ def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterato
     if failure.witness:
         yield from _wrapped(failure.witness, "    ")
     yield from _wrapped(f"inputs: {circumstances(failure)}", "    ")
+    if failure.condition:
+        yield from _wrapped(failure.condition, "    ")
     for help_text in advice(failure):
         yield from _wrapped(f"help: {help_text}", "    ")
     if failure.test:
@@ -215,6 +247,10 @@ def statements(found: Verification) -> Iterator[Statement]:
     """Yield what was examined besides the cases, and what was not."""
     if emulated := found.covered.get("emulated GPU"):
         yield Statement(f"emulated GPU: {emulated}")
+    errors = found.covered.get("largest errors", {})
+    if errors and found.verdict == "pass":
+        listed = ", ".join(f"{rounded_percent(e)} in {label}" for label, e in errors.items())
+        yield Statement(f"largest error, as a share of the tolerance: {listed}")
     yield from _all_sizes(found.covered.get("all sizes", {}))
     yield from _replay(found)
     if found.replay.seed is not None:
@@ -257,20 +293,8 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[Statement]:
 
 
 # ---- lines
-def _wrapped(text: str, indent: str) -> Iterable[str]:
-    """Return the lines of a paragraph; paths and long words are not broken."""
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrapped(text, indent, f"{indent}    ")
 
 
 def _more(count: int, noun: str) -> str:

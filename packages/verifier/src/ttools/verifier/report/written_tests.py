@@ -40,7 +40,7 @@ class Call:
     Attributes:
         case: Case of the call.
         arguments: Images of the arguments, by name.
-        drawn: What `inputs` returned, as images.
+        drawn: The values that `inputs` returned, as images.
         source: Source of the arguments of `inputs`; None if not every process returns the same.
     """
 
@@ -189,7 +189,7 @@ def _text(name: str) -> str:
 
 # ---- arguments
 def _made(calls: Sequence[Call]) -> tuple[str, str]:
-    """Return the functions that make the arguments of the calls, and what these functions need."""
+    """Return the source of functions that make the calls' arguments, and of their helpers."""
     functions: list[str] = []
     sources: dict[str, str] = {}
     for number, call in enumerate(calls, 1):
@@ -225,11 +225,11 @@ def _from_inputs(call: Call) -> tuple[list[str], dict[str, str]]:
 
 
 def _change(key: str, drawn: Any, image: Any, case: Case) -> tuple[str, dict[str, str]] | None:
-    """Return an expression that makes a tensor from what `inputs` returned, and what it needs.
+    """Return an expression that makes an argument from a tensor that `inputs` returned.
 
     Returns:
-        The expression with the sources of its functions; None if the tensor cannot be made in this
-        way.
+        The expression, and the sources of the functions that it uses by name; None if no such
+        expression makes the argument.
     """
     if not isinstance(drawn, TensorImage):
         return None

@@ -1,8 +1,8 @@
 """Checks a candidate for all sizes of its domain at once, even sizes that do not fit in memory.
 
 The inputs and the candidate run with tensors that have no memory, so both are loaded into this
-process. A candidate can falsify the answers of this process. Therefore they can only add failures
-to those of other processes.
+process. A candidate can falsify the answers of this process. Therefore these answers can add
+failures to those that other processes find, but cannot remove any.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AllSizes:
             request = channel.receive()
             try:
                 answer = self.answer(request)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - any code may raise it
                 described = module.described(error)
                 text = f"{described['kind']}: {described['text'].splitlines()[0]}"
                 answer = {"error": text}
@@ -82,18 +82,19 @@ class AllSizes:
             self._function(**self._draw(**sizes, **others))
 
         ends = {name: (low, high) for name, (low, high) in request["sizes"].items()}
+        late = request["late"]
         report = check_ranges(
-            run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False
+            run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False, late=late
         ).report
         sizes_report = report.sizes
         assert sizes_report is not None
+        others_abstained = [e for e in sizes_report.abstained if e.phrase != late]
         return {
             "launches": bool(report.launches),
             "findings": [_finding(finding) for finding in report.findings],
             "sentences": list(sizes_report.sentences),
-            "abstained": [
-                _reason(unproved, sizes_report.checked) for unproved in sizes_report.abstained
-            ],
+            "is_late": len(others_abstained) < len(sizes_report.abstained),
+            "abstained": [_reason(unproved, sizes_report.checked) for unproved in others_abstained],
             "assumptions": list(sizes_report.assumptions),
         }
 

@@ -70,11 +70,11 @@ class Candidate:
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
-        #: Arguments of calls by name, for calls that use the same storages.
+        #: Arguments of the last call by name, for a following call that uses the same storages.
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
-        #: By precision of matrix products: what the checks have found out about kernels.
+        #: Facts about kernels that the checks have determined, by precision of matrix products.
         self._facts: dict[str, KernelFactsTable] = {}
         #: Chooses the configuration of the autotuned kernels of the call that is being made.
         self._tuned = ChosenConfig(None)
@@ -190,7 +190,7 @@ class Candidate:
         return nullcontext() if self._recorder is None else watched(self._recorder)
 
     def _work(self) -> Work:
-        """Return the operators of the last call that computed."""
+        """Return the numbers of elements on which operators of the last call computed."""
         return Work() if self._recorder is None else self._recorder.work
 
     def _parts(

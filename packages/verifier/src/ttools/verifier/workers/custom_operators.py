@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-#: Qualified names of the operators, without overloads.
+#: Qualified names of the operators that are followed, without overloads.
 _names: set[str] = set()
 #: Function that starts to observe the operators inside the operator that is being called.
 _watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVar(
@@ -40,8 +40,10 @@ def follow() -> None:
 
 
 def is_followed(operator: str) -> bool:
-    """Return whether the operators inside an operator, given by its qualified name, are
-    observed.
+    """Return whether the operators that run inside an operator are observed.
+
+    Args:
+        operator: Qualified name of the operator.
     """
     return operator in _names
 

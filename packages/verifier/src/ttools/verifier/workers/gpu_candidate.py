@@ -69,7 +69,10 @@ class GpuCandidate(Candidate):
         return call
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the candidate; after a CUDA error, tensors cannot be read any more."""
+        """Call the candidate.
+
+        After a CUDA error, tensors cannot be read any more, so only the error is returned.
+        """
         try:
             return super()._called(request)
         except RuntimeError as error:

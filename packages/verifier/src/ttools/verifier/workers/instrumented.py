@@ -371,8 +371,8 @@ class _Writer:
         masked = _mask(site)
         if step is None and masked is None:
             return value
-        stands_in = tl.tensor(self._builder.create_poison(value.handle.get_type()), value.type)
-        changed = stands_in
+        placeholder = tl.tensor(self._builder.create_poison(value.handle.get_type()), value.type)
+        changed = placeholder
         if masked is not None:
             kind = tl.block_type(tl.int1, list(site.shape)) if site.shape else tl.int1
             other = self._filled(seed % 2, value)
@@ -385,7 +385,7 @@ class _Writer:
             sides = (self._filled(factor, value) for factor in (1 + step, 1 - step))
             changed = self._do(changed, "mul", tl.where(up, *sides, **self._by))
         value.handle.replace_all_uses_with(changed.handle)
-        stands_in.handle.replace_all_uses_with(value.handle)
+        placeholder.handle.replace_all_uses_with(value.handle)
         return changed
 
     def _filled(self, number: float, like: Any) -> Any:

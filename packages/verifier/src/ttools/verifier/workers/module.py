@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.compilation.compile_errors import is_compilation_error, message_in_one_line
 from ttools.core.process.user_module import LoadError, describe, program_frame
 
 
@@ -37,6 +38,8 @@ def not_loaded(error: BaseException) -> dict[str, str]:
 def described(error: BaseException) -> dict[str, Any]:
     """Describe an exception by its kind, its text and the innermost line of the program."""
     text = str(error).strip() or type(error).__name__
+    if is_compilation_error(error):
+        text = f"{message_in_one_line(error)}\n{text}"  # reports show the first line
     frame = program_frame(error)
     where = "" if frame is None else f"{frame.filename}:{frame.lineno}"
     return {"kind": type(error).__name__, "text": text[:2000], "where": where}

@@ -29,7 +29,7 @@ LEAVING = frozenset(
     ["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_", "_local_scalar_dense"]
 )
 #: Operators that return a Python number or bool that depends on elements.
-_ASKING = frozenset(["_local_scalar_dense", "equal", "is_nonzero", "allclose"])
+_RETURNING_NUMBERS = frozenset(["_local_scalar_dense", "equal", "is_nonzero", "allclose"])
 
 
 @contextmanager
@@ -73,7 +73,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if call is not None:
             call.returned(result)
-        if _depends_on_elements(name, func) and not _asked_by_us():
+        if _depends_on_elements(name, func) and not _is_read_by_ttools():
             self._recorder.read(tensors_of([*args, *(kwargs or {}).values()]))
             if name in LEAVING:
                 self._recorder.leave(name, tensors_of(args))
@@ -89,15 +89,15 @@ class _Leaving(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in LEAVING and not _asked_by_us():
+        if name in LEAVING and not _is_read_by_ttools():
             self._recorder.read(tensors_of(args))
             self._recorder.leave(name, tensors_of(args))
         return func(*args, **(kwargs or {}))
 
 
 def _depends_on_elements(name: str, operator: Any) -> bool:
-    """Return whether an operator shows its caller elements, or how many meet a condition."""
-    return name in _ASKING or torch.Tag.dynamic_output_shape in operator.tags
+    """Return whether an operator's caller can see elements, or how many meet a condition."""
+    return name in _RETURNING_NUMBERS or torch.Tag.dynamic_output_shape in operator.tags
 
 
 #: Modules of ttools that call the program's functions.
@@ -110,7 +110,7 @@ _CALLERS = frozenset(
 )
 
 
-def _asked_by_us() -> bool:
+def _is_read_by_ttools() -> bool:
     """Return whether the engine or a check reads the elements, and not the program."""
     frame = sys._getframe(2)
     while frame is not None and owner_of_frame(frame) != "ttools":

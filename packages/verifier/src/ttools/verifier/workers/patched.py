@@ -61,7 +61,7 @@ class Patched:
         for name, owner, originals in self._known:
             now = vars(owner)
             for key, value in originals.items():
-                if now.get(key, _MISSING) is not value and not _is_librarys(now.get(key)):
+                if now.get(key, _MISSING) is not value and not _is_of_library(now.get(key)):
                     changed.append((name, owner, key, value))
         return changed
 
@@ -75,7 +75,10 @@ def _functions(owner: Any) -> dict[str, Any]:
     }
 
 
-def _is_librarys(value: Any) -> bool:
-    """Return whether a function belongs to a library: torch wraps its own when it needs to."""
+def _is_of_library(value: Any) -> bool:
+    """Return whether a function belongs to a library.
+
+    Libraries may replace their own functions; torch, for example, wraps some of them when needed.
+    """
     code = getattr(value, "__code__", None)
     return code is not None and is_library_file(code.co_filename)

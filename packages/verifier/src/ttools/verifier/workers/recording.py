@@ -1,11 +1,12 @@
 """Records the plan of a call: the launches and operators that made its results.
 
-Runs in the candidate's process, so a plan is a claim of the candidate; the process that executes it
-trusts none of it. Tensors are recorded as views of storages. A storage that no recorded operator
-made is a constant, with the bytes that it has when it is used first. The recorder also counts the
-elements on which operators compute, even if the call has no plan. For each storage, it follows the
-arguments that its contents may depend on. The plan therefore lists the arguments whose elements the
-program reads on the host, because later steps may depend on them.
+The recorder runs in the candidate's process, so a plan is only a claim of the candidate, and the
+process that executes the plan does not trust it. Tensors are recorded as views of storages. A
+storage that no recorded operator made is a constant, with the bytes that it has when it is used
+first. The recorder also counts the elements on which operators compute, even if the call has no
+plan. For each storage, it follows the arguments on which the contents may depend. The plan
+therefore lists the arguments whose elements the program reads on the host, because later steps may
+depend on them.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class PlanRecorder:
             not read, and there is no plan.
 
     Attributes:
-        work: The operators that computed.
+        work: Numbers of the elements on which operators computed.
         structure: Digest of the plan, see `structure_of`; empty if there is no plan, or if the
             program reads elements on the host, on which the plan may depend.
     """
@@ -75,7 +76,8 @@ class PlanRecorder:
         #: By address: number and size of a storage, and a weak reference to it.
         self._known: dict[int, tuple[int, int, StorageWeakRef | None]] = {}
         self._kernels: dict[str, int] = {}
-        #: Steps with the storages that each writes to and reads; text says why there is no step.
+        #: Steps with the storages that each writes to and reads. A text in place of a step is the
+        #: reason why a plan with this step cannot be executed.
         self._steps: list[tuple[Step | str, set[int], set[int]]] = []
         #: By storage: names of the arguments that its content may depend on.
         self._sources: dict[int, frozenset[str]] = {}
@@ -150,11 +152,16 @@ class PlanRecorder:
                     raise PlanError(self._refused)
                 plan = self._finished(results)
                 data = write_plan(plan)
-                read_plan(data)  # one that breaks a rule counts as forged
+                read_plan(data)  # the replayer would call a plan that breaks a rule forged
                 self.structure = b"" if plan.reads else structure_of(plan)
                 return data, ""
             except PlanError as error:
                 return b"", error.message
+
+    def sources_of(self, tensor: torch.Tensor) -> frozenset[str]:
+        """Return the names of the arguments on which the elements of a tensor may depend."""
+        number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
+        return frozenset() if number is None else self._sources[number]
 
     # ---- storages
     def _find(self, storage: Any) -> int | None:
@@ -394,5 +401,5 @@ def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _has_ended(storage: StorageWeakRef | None) -> bool:
-    """Return whether a storage is gone, so that its address may be another one's."""
+    """Return whether a storage was freed, so that another storage may have its address."""
     return storage is not None and bool(storage.expired())  # type: ignore[no-untyped-call]

@@ -88,8 +88,11 @@ class Reference:
         """Evaluate the reference in its own types, in double precision, and on changed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
-            with interpret(dot="exact"):  # a reference may be a kernel, too
+            with interpret(dot="exact") as run:  # a reference may be a kernel, too
                 how = request["inplace"], request["shared"], request["weights"], request["phase"]
-                return evaluate(self._function, arguments, *how)
+                answer = evaluate(self._function, arguments, *how)
+            if run.stats:
+                answer |= {"operators": [*answer["operators"], "launch"], "work": 0}
+            return answer
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

@@ -41,8 +41,8 @@ class Replayer(Candidate):
         timeout: Time limit of a launch in seconds.
         may_read: Returns whether the process may read a source file that a plan names. By default,
             it reads none.
-        has_cache: If True, no candidate can write to the user's cache of compiled kernels, so that
-            the process uses it.
+        has_cache: If True, no candidate can write to the user's cache of compiled kernels, so the
+            process uses it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Replayer(Candidate):
     ) -> None:
         super().__init__("", timeout)
         self._may_read, self._has_cache = may_read, has_cache
-        #: For calls that take long, and for others.
+        #: Executors for calls that take long, and for short calls.
         self._executors = Executor(timeout), Executor(timeout)
         self._executor = self._executors[0]
         self._plan: Plan | None = None
@@ -74,7 +74,8 @@ class Replayer(Candidate):
         restrict_source_files(self._may_read)
         if not self._has_cache:
             os.environ["TTOOLS_CACHE"] = "off"
-        # Torch's operators are replaced once, and not again for each call.
+        # Watching allocations replaces operators of torch. While one watcher stays active, they are
+        # not replaced again for each call.
         allocations.watch(_Ignoring())  # type: ignore[abstract]
         return {}
 
@@ -130,7 +131,9 @@ class Replayer(Candidate):
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
         answer = super()._called(request)
-        return answer | {"copied": self._executor.copied, "tables": self._executor.tables}
+        executor = self._executor
+        found = {"copied": executor.copied, "moved": executor.moved, "tables": executor.tables}
+        return answer | found
 
     def _recording(self, *_: Any) -> None:
         return None
@@ -139,7 +142,7 @@ class Replayer(Candidate):
         return self._executor.work
 
     def _parts(self, found: Any, *_: Any) -> list[tuple[str, Any]]:
-        """Return the results, which have their names in the plan."""
+        """Return the results with the names that they have in the plan."""
         return list(found.items())
 
 

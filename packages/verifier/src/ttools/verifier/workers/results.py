@@ -10,7 +10,7 @@ from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
 #: Prefixes of the names of results that are gradients, and of the weights of results.
 GRADIENT, WEIGHT = "gradient of ", "weight of "
-#: Weights that differ from those of other phases.
+#: Default phase of the weights of results, see `weights_of`.
 PHASE = 0.3
 
 
@@ -94,7 +94,7 @@ def weights_of(
         result: Result of a function.
         view: Memory layout of the weights, with the names of the layouts of arguments. For
             example, the backward pass of `y.sum()` receives an expanded tensor.
-        phase: A number for each choice of weights.
+        phase: Phase of the cosine that yields the weights; other phases yield other weights.
     """
     return [
         (f"{WEIGHT}{name}", weights_like(tensor, view, phase))

@@ -12,7 +12,7 @@ from ttools.sanitizer.all_configs import SKIPPED_BY_TRITON
 class ChosenConfig:
     """Runs the autotuned launches of a call in one configuration.
 
-    Autotuners are known when they launch, wherever the program keeps them.
+    An autotuner is found when it launches, so it does not matter where the program stores it.
 
     Args:
         number: Number of the configuration among those of each autotuner; None for the first. If

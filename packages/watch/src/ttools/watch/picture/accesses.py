@@ -38,7 +38,7 @@ class LaunchAccesses:
     """The accesses of the launches that appear in a picture.
 
     Attributes:
-        launches: Access maps by the number of the launch.
+        launches: Access maps by launch number.
         left_out: Number of launches that are not shown, by kernel.
     """
 

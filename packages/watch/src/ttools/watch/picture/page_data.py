@@ -91,7 +91,7 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
 
 
 def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
-    """Return the first records of each program: `share` in total, equally many for each program."""
+    """Return the first records of each program: about `share` in total, evenly distributed."""
     programs: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         programs[record.linear_program].append(record)

@@ -76,7 +76,7 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
 
 
 def _balanced(text: str) -> str:
-    """Return the part of a text before the unmatched `>` that closes the tensor's type."""
+    """Return the part of the text before the unmatched `>` that closes the tensor's type."""
     depth = 0
     for index, letter in enumerate(text):
         depth += {"<": 1, ">": -1}.get(letter, 0)

@@ -167,7 +167,7 @@ _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_s
 
 
 _CPU = torch.device("cpu")
-#: Types of operands that need no conversion, also as optional operands and in lists.
+#: Types of operands that need no conversion, not even if they are optional or in a list.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
 #: Operators that query whether cuDNN or MIOpen can compute this loss.

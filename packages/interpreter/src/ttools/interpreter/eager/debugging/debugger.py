@@ -74,7 +74,7 @@ class _InlineDebugger(Debugger):
     """Debugger that `breakpoint()` in a kernel starts if the program is not being debugged."""
 
     def set_quit(self) -> None:
-        """End the program as `sys.exit(1)` does, because `BdbQuit` would print a traceback.
+        """Exit the program as `sys.exit(1)` does, because `BdbQuit` would print a traceback.
 
         Raises:
             SystemExit: The user has quit the debugger.

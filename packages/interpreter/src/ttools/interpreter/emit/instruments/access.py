@@ -199,7 +199,7 @@ class _Access:
         self.number, self.payload = self._site()
 
     def _site(self) -> tuple[int, int]:
-        """Return the number of the site and the offset of its payload.
+        """Return the index of the site and the offset of its payload.
 
         Copies of the same access in unrolled code share both.
         """
@@ -320,14 +320,14 @@ class _Access:
         preheader = e.b.preheaders[0]
         if not self.prober.instruments.explains:
             # Guards that only count do not change the schedule, so a load may be evaluated in
-            # several loops, in any order. Therefore the test before a loop is only valid in it.
+            # several loops, in any order. The test before a loop is therefore valid only in it.
             test = preheader.known.get(("tile", self.op))
             if test is None:
                 test = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
             return test[0]
-        # With guards that explain, the schedule ensures that all places that evaluate an access
-        # follow the first one in the same straight-line code. Therefore they can use its test, and
-        # so can functions out of line.
+        # With guards that pass the values of variables (`explains`), the schedule ensures that all
+        # places that evaluate an access follow the first one in the same straight-line code. They
+        # can therefore use its test, and so can out-of-line functions.
         tests: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
         for body in e.b.bodies:
             if (self.op, body) in tests:

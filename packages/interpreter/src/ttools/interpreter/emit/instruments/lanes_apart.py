@@ -1,7 +1,7 @@
 """A test, made once per tile, that the lanes of a store do not overlap in memory.
 
-If neighbouring rows are at least the length of a row apart, no two lanes share a byte. Either axis
-of a tile may be the one along the rows.
+If the starts of neighbouring rows are at least one row length apart, no two lanes share a byte. A
+row may lie along either axis of a tile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttools.ir import Operation, PointerType, element_type, shape_of
 
 
 def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
-    """Emit a search for lanes of an access that share memory; it only runs if lanes may do so.
+    """Emit a search for lanes of an access that share memory; it runs only if lanes may overlap.
 
     Args:
         op: The access, which has been emitted before in the same function.
@@ -51,8 +51,8 @@ class _Axis:
     """An axis of a tile of addresses.
 
     Attributes:
-        step: Distance of neighbours in bytes, as an i64 that is not negative.
-        span: Distance from the first active coordinate to the last in bytes.
+        step: Distance in bytes between neighbouring coordinates, as a non-negative i64.
+        span: Distance in bytes from the first active coordinate to the last.
     """
 
     step: SSAValue
@@ -65,10 +65,10 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     Args:
         hull: The hull of the addresses.
         shape: The shape of the tile.
-        size: Bytes of an element.
+        size: Size of an element in bytes.
 
     Returns:
-        None if there are more than two axes, or neighbours share bytes.
+        None if there are more than two axes, or if neighbours share bytes.
     """
     moving = [axis for axis, extent in enumerate(shape) if extent > 1]
     if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):

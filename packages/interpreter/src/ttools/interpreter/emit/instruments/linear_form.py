@@ -61,7 +61,7 @@ class FormDomain(Integers[Form]):
         self._result: Value | None = None
 
     def form(self, value: Value) -> Form | None:
-        """Return the linear form of a tile; None if no such form was found."""
+        """Return the affine form of a tile; None if none was found."""
         return self._form(value, 0)
 
     def _form(self, value: Value, depth: int) -> Form | None:

@@ -30,8 +30,8 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
     """Log each operation at which the threads of a program wait for each other.
 
     This is only done in functions that may store to memory that they have loaded. The separator is
-    at the place of the operation in the program. A load may be executed later than its place, so a
-    load that appears before the operation in the kernel may appear after it in the log.
+    logged at the operation's position in the program. A load may be executed later than its own
+    position, so a load that precedes the operation in the kernel may follow it in the log.
     """
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return

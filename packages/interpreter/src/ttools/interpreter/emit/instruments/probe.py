@@ -87,9 +87,9 @@ class Prober:
             self.bounds[index] = low, load(b, regions, region + FAST_BYTES, "i64")
 
     def leader(self, op: Operation, evaluation: int) -> int:
-        """Return the number of the first site of an evaluation of an operation.
+        """Return the index of the first site of an evaluation of an operation.
 
-        If it has no site yet, this is the number of the site that is added next.
+        If the evaluation has no site yet, this is the index of the site that is added next.
         """
         return self.leaders.setdefault((op, evaluation), len(self.sites))
 
@@ -109,7 +109,7 @@ class Prober:
         return tuple(parameters) if len(parameters) == len(roots) > 1 else ()
 
     def leaves_footprint(self, pointer: Value) -> bool:
-        """Return whether accesses through a pointer are logged: the launch may write its memory."""
+        """Return whether accesses through a pointer to memory that may be written are logged."""
         if not self.instruments.footprints:
             return False
         return any(n is None or n not in self.facts.readonly for n in self._roots(pointer))

@@ -42,7 +42,7 @@ class MaskBox:
     """The box of coordinates of a mask, as i64 values emitted at the builder's current place.
 
     Attributes:
-        linear: Computes linear forms, and collects the guards on which the box depends.
+        linear: Computes affine forms, and collects the guards on which the box depends.
         shape: The shape of the tile.
         firsts: The first active coordinate, at least 0, along each axis that the mask bounds.
         ends: The exclusive end of the active coordinates, at most the extent, along each axis that
@@ -160,7 +160,7 @@ class Hull:
             mask has no condition.
         exact: True if the lanes with the lowest and the highest address are active, unless the
             arithmetic may wrap. If False, the mask may admit fewer lanes than its box.
-        form: The linear form of the addresses.
+        form: The affine form of the addresses.
         box: The box of coordinates that the mask admits.
     """
 
@@ -174,7 +174,7 @@ class Hull:
 
 
 def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
-    """Emit the hull of a tile of pointers; None if it is not linear.
+    """Emit the hull of a tile of pointers; None if the tile is not affine.
 
     The values from which the tile is computed must be defined at the builder's current place.
     """
@@ -209,9 +209,9 @@ class WholeTile:
 
     Attributes:
         inside: An i1 that is set if all active lanes are in bounds.
-        exact: True if `inside` is unset only for tiles with an active lane out of bounds, or whose
-            arithmetic may wrap. Such tiles are rare, so the runtime checks all their chunks. If
-            False, each chunk of a tile that is not inside is tested first.
+        exact: True if `inside` is unset only for tiles that have an active lane out of bounds, or
+            whose arithmetic may wrap. Such tiles are rare, so the runtime checks all their chunks.
+            If False, each chunk of a tile that is not inside is tested first.
         hull: The hull of the active lanes.
         logged: True if the footprint of a tile in bounds is logged with this test.
     """
@@ -230,7 +230,7 @@ def whole_tile(
     Args:
         pointer: The tile of pointers.
         mask: The active lanes; all if None.
-        size: Bytes of an element.
+        size: Size of an element in bytes.
         bounds: Address and size of the memory that may be accessed.
     """
     b, hull = e.b, tile_hull(e, pointer, mask)
@@ -258,7 +258,7 @@ def begins_inside(
         start: The addresses, as i64 lanes.
         low: The lowest address, an i64.
         capacity: A number of elements, an i64.
-        size: Bytes of an element.
+        size: Size of an element in bytes.
     """
     width, shift = lanes_of_type(start.type), size.bit_length() - 1
     index = b.binary("sub", start, b.splat(low, width))

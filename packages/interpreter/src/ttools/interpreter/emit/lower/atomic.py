@@ -62,7 +62,7 @@ _ORDERINGS = {
     "release": "release",
     "acq_rel": "acq_rel",
 }
-#: The size in bits of the narrowest float that can be added.
+#: Width in bits of the narrowest float type that has an atomic addition.
 _NARROWEST_SUM = 16
 _RMW = {
     "and": "and",

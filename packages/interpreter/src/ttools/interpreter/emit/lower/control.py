@@ -97,8 +97,8 @@ def _is_short(e: Emitter, op: Operation) -> bool:
         few = int(upper) - int(lower) <= int(step) * _FEW_ITERATIONS
         if int(lower) >= 0 and few:
             return True
-    # The longest loop of this kind over 32-bit numbers takes seconds, and LLVM simplifies many of
-    # them.
+    # A loop over 32-bit numbers whose body consists of a few pure operations on scalars takes
+    # seconds at most, and LLVM replaces many such loops by a closed form.
     body = op.regions[0].entry
     return (
         lower.type in ("i8", "i16", "i32")
@@ -223,8 +223,8 @@ def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
     with _now_and_then(b, iterations):
         text = TIMED if op.attributes.get(TIMED) else ""
         site = e.add_site(Site(CallbackKind.SPIN, op.location, text))
-        # The runtime uses the number of the iteration to distinguish one long wait from several
-        # short ones in the same loop.
+        # The runtime uses the iteration number to distinguish one long wait from several short ones
+        # in the same loop.
         wide = b.cast("zext", iterations, "i64")
         call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 

@@ -21,7 +21,8 @@ from ttools.ir.dialects.traits import COMBINES
 from ttools.ir.outlining import outline
 
 _F32 = FloatType("f32")
-#: Combine functions that would round at each step in a narrow float, and their LLVM instructions.
+#: Combine functions that would round at every step in a 16-bit float type, and their LLVM
+#: instructions.
 _ROUNDING = {"arith.addf": "fadd", "arith.mulf": "fmul"}
 
 

@@ -2,10 +2,10 @@
 
 glibc's `posix_memalign` allocates more than requested, and cuts off both ends. The remainders are
 put into the thread's cache of small blocks, from which the next small request is served. While a
-remainder is cached or in use, the freed block cannot be merged with it, and is too short for
-another request of the original size. So a program that allocates and frees one tensor after
-another, and keeps a small object for each, always receives new memory, which is in no cache of the
-CPU.
+remainder is cached or in use, the aligned block cannot be merged with it when it is freed, and is
+then too short for another request of the original size. A program that allocates and frees one
+tensor after another, and keeps a small object for each, therefore always receives new memory, which
+is in none of the CPU's caches.
 
 If the thread's cache is full, glibc merges a freed block with its neighbour. Therefore
 `native_aligned_memory.c` fills the cache before it frees the remainders. With other allocators,
@@ -20,8 +20,8 @@ from ttools.core.lazy_values import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_beside
 
-#: The smallest and the largest remainder if memory is aligned to 64 bytes, the distance of their
-#: sizes, and the largest distance of a remainder from the memory, in bytes.
+#: Sizes of the remainders in bytes, if memory is aligned to 64 bytes: the smallest, the largest and
+#: the step between them; and the largest distance in bytes between a remainder and the memory.
 SMALLEST, LARGEST, STEP, FARTHEST = 24, 120, 16, 128
 #: The number of blocks of each size to allocate: glibc caches seven, and two may be remainders.
 BLOCKS = 9

@@ -1,8 +1,8 @@
 """Binds the functions of the runtime that run without the GIL (`native_runtime.c`).
 
 They are the waiting loop of a worker, the distribution of a launch to workers, the driver of
-kernels whose programs wait for each other, and handlers of signals. The C file is also checked in
-as LLVM text (`tools/native_code.py`), which the JIT for kernels compiles, so that users need no C
+kernels whose programs wait for each other, and signal handlers. The C file is also checked in as
+LLVM text (`tools/native_code.py`), which the JIT for kernels compiles, so that users need no C
 compiler. Decisions, such as the number of threads and the detection of a deadlock, are made in
 `pool.py` and `blocked_programs.py`.
 """
@@ -78,7 +78,7 @@ class Note(ctypes.Structure):
 
 
 class SignalTarget(ctypes.Structure):
-    """Data of the handler for signals that ask the process to end."""
+    """Data of the handler for signals that ask the process to terminate."""
 
     _fields_ = [
         ("pipe", ctypes.c_int32),  # file descriptor to which it writes the signals' numbers
@@ -101,7 +101,7 @@ class SignalAction(ctypes.Structure):
     ]
 
 
-#: Size in bytes of the stack on which handlers of signals run. It must have space for the state of
+#: Size in bytes of the stack on which signal handlers run. It must have space for the state of
 #: AVX-512 and AMX, and for a few frames.
 ALTERNATE_STACK_BYTES = 64 * 1024
 
@@ -110,7 +110,7 @@ FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
 #: LLVM intrinsics that inform the processor about a busy-waiting loop, by architecture.
 _PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
-#: Time for which a worker is busy waiting before it sleeps. It is longer than Python takes from one
+#: Time for which a worker busy-waits before it sleeps. It is longer than Python takes from one
 #: launch to the next; otherwise, each launch would wait until a worker is awake.
 BUSY_NANOSECONDS = 300_000
 
@@ -129,7 +129,7 @@ class NativeRuntime:
         crashed: Address of the handler for signals that kill the process.
         exited: Address of the function that writes the report if LLVM terminates the process.
         note: Texts of the crash report that `crashed` and `exited` write.
-        signalled: Address of the handler for signals that ask the process to end.
+        signalled: Address of the handler for signals that ask the process to terminate.
         signal_target: Data that `signalled` reads.
         answered: Address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
         note_stop: Address of the function that programs call after they have left a loop because

@@ -30,7 +30,7 @@ class Spread(NamedTuple):
         low: Lowest start address of a record.
         high: Highest start address of a record; less than `low` if there are no records.
         end: Address after the highest byte.
-        longest: Bytes of the longest run.
+        longest: Size of the longest run in bytes.
         most: Largest number of runs of a record.
         step: Bytes from the start of one run to the start of the next; 0 if each record has one
             run, None if the steps differ.
@@ -52,7 +52,7 @@ class Bands(NamedTuple):
 
     Attributes:
         low: Address of the first band.
-        band: Bytes of a band; 0 for sites whose records are left out.
+        band: Size of a band in bytes; 0 for sites whose records are omitted.
         step: Distance of the runs of a record, and of the rows of a band, in bytes.
         column: Width of a column in bytes.
         columns: Number of columns in a band.

@@ -11,16 +11,20 @@ function drawTree(section, root) {
     for (const [name, value] of Object.entries(node.metrics)) facts.push(`${name}=${value}`);
     return `${node.name}: ${facts.join(", ")}`;
   }
+  // Writes a name, shortened to what fits; its width depends on the letters.
+  function label(group, name, x, y, room) {
+    const text = draw(group, "text", { x, y }, name);
+    for (let letters = name.length - 1; text.getComputedTextLength() > room; letters -= 1) {
+      if (letters < 3) return text.remove();
+      text.textContent = `${name.slice(0, letters - 1)}…`;
+    }
+  }
   function place(node, left, room, level) {
     if (room < 0.5) return;
     const group = draw(svg, "g", { "data-name": node.name });
     draw(group, "rect", { x: left, y: level * height, width: room, height: height - 1, fill: colour(node.name, node.kind), rx: 2 });
     draw(group, "title", {}, about(node));
-    const letters = Math.floor((room - 10) / 7);
-    if (letters > 2) {
-      const name = node.name.length > letters ? `${node.name.slice(0, letters - 1)}…` : node.name;
-      draw(group, "text", { x: left + 5, y: level * height + 16 }, name);
-    }
+    if (room > 30) label(group, node.name, left + 5, level * height + 16, room - 10);
     group.addEventListener("mouseenter", () => { output.textContent = about(node); });
     group.addEventListener("click", () => show(node));
     let at = left;

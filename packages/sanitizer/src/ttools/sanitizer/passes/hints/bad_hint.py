@@ -56,8 +56,11 @@ from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_
 
 @dataclass(frozen=True)
 class _Broken:
-    """The lanes that contradict a hint: of indices computed from the value, or of data loaded
-    there.
+    """The key of lanes that contradict a hint.
+
+    Attributes:
+        stage: `index` for integers and pointers that are computed from the value of the hint;
+            `data` for values that are loaded from such addresses.
     """
 
     hint: Hint

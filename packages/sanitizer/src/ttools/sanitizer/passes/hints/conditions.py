@@ -109,8 +109,8 @@ def broken(b: Builder, hint: Hint) -> Value:
         if contiguous > 1:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
-            way = b.binary("muli", _like(b, inside, type), b.constant(type, step))
-            wrong.append(b.compare("ne", value, b.binary("addi", first, way)))
+            distance = b.binary("muli", _like(b, inside, type), b.constant(type, step))
+            wrong.append(b.compare("ne", value, b.binary("addi", first, distance)))
         if constant > 1:
             inside = b.binary("remsi", position, b.constant(position.type, constant))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
@@ -132,8 +132,9 @@ def _checked_divisors(hint: Hint) -> tuple[int, ...]:
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """Build the first lanes of contiguous groups; they are determined at run time if no hint gives
-    the length.
+    """Build the first lanes of contiguous groups.
+
+    If no hint gives the length of the groups, they are determined at run time.
     """
     zero = b.constant(position.type, 0)
     if contiguous > 1:

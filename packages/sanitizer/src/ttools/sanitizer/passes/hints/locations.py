@@ -45,9 +45,7 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
 
 
 def variable_of(expression: ast.expr) -> str:
-    """Return the variable to which an expression reduces without hints; `""` if it does not reduce
-    to one.
-    """
+    """Return the variable inside the hints of an expression; `""` if it is not a variable."""
     while isinstance(expression, ast.Call) and _is_hint(expression) and expression.args:
         expression = expression.args[0]
     return expression.id if isinstance(expression, ast.Name) else ""

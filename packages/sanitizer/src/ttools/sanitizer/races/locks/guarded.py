@@ -70,8 +70,9 @@ def _at(site: Ints, marks: Sequence[bool]) -> Bools:
 
 
 def _threads(sites: Sequence[Site]) -> Ints:
-    """Return a number for each site. Two sites have the same number if equal lanes belong to the
-    same threads.
+    """Return a number for each site.
+
+    Two sites have the same number if equal lanes belong to the same threads.
     """
     numbers: dict[object, int] = {}
     kinds = [(site.size, site.shape, site.order) for site in sites]

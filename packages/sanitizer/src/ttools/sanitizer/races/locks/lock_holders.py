@@ -1,8 +1,9 @@
 """Finds the programs that hold the locks for which the programs of a deadlock wait.
 
 A lock is a word that programs take by a compare-and-swap in a waiting loop. A failed
-compare-and-swap changes nothing, so the last operation that changed the word tells who holds it: if
-it is a compare-and-swap of this kind, its program has taken the lock, and nobody has released it.
+compare-and-swap changes nothing, so the last operation that changed the word shows who holds the
+lock: if it is a compare-and-swap of this kind, its program has taken the lock, and no program has
+released it since.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ class Holder:
 def lock_holders(
     near: Records, syncs: Records, sites: Sequence[ProbeSite], waiter: int, locking: Collection[int]
 ) -> list[Holder]:
-    """Return the holder of the lock that a program waits for, then of the lock that this one waits
-    for, and so on.
+    """Return the programs that hold the locks in a chain of waits.
+
+    The first one holds the lock for which `waiter` waits, the next one holds the lock for which the
+    first one waits, and so on.
 
     Args:
         near: `ACCESS` records of the launch.

@@ -14,8 +14,8 @@ from ttools.core.errors import UsageError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain, domain_of
 from ttools.verifier.cases.plan import Plan
-from ttools.verifier.judging.processes import NotLoadedError, Processes
-from ttools.verifier.judging.trial import Trials
+from ttools.verifier.run.processes import NotLoadedError, Processes
+from ttools.verifier.run.trial import Trials
 
 _Loaded = tuple[Domain, Trials, list[str]]
 

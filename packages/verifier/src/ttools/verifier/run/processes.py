@@ -24,7 +24,7 @@ from ttools.verifier.workers.replayer import Replayer
 
 #: Factor of the time limits after a launch or a call has exceeded its limit.
 _SHARE_OF_TIME = 0.1
-#: Most processes and threads of an isolated candidate.
+#: Maximum number of processes and threads of an isolated candidate.
 _MOST_PROCESSES = 512
 
 
@@ -45,8 +45,8 @@ class Subject:
     def is_source(self, file: str) -> bool:
         """Return whether a file is a Python file that a trusted process may read for a report.
 
-        These are files beside the candidate's and below, and installed modules. A candidate's
-        process names files, so it must not be able to name a device or a pipe.
+        These are files in the candidate's folder and its subfolders, and installed modules. The
+        process of a candidate chooses the name, so names of devices and pipes must be rejected.
         """
         path = Path(file)
         own = Path(self.candidate.rpartition(":")[0]).resolve().parent
@@ -84,7 +84,7 @@ class Processes:
             own_folder=True,
             errors="dropped",
         )
-        #: Why candidates are not isolated; empty if they are.
+        #: Reason why candidates are not isolated; empty if they are.
         self.not_isolated = missing_isolation()
         # A candidate must not write native code to a cache that later runs use.
         self._cache = tempfile.mkdtemp(prefix="ttools-verify-")

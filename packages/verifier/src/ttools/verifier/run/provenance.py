@@ -2,23 +2,29 @@
 
 A wrapper may allocate, copy, view and convert tensors. It may also compute on few elements with
 torch, and return results for empty inputs without a launch. The work of all operators of a call is
-added up, because many small operators can compute a whole result.
+added up, because many small operators can compute a whole result. It is compared with the work that
+the result requires, since a call may have a large argument of which few elements are used.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ttools.verifier.cases.tensors import TensorImage, elements
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.replay.operators import REARRANGING, SELECTING
+from ttools.verifier.replay.work import ORDERS, TESTS
 from ttools.verifier.workers.operators import LEAVING
 
-#: Torch may compute on fewer elements than this share of a call's largest tensor, as preparation.
+#: Torch may compute on fewer elements than this share of those that a result requires, as
+#: preparation.
 _SHARE = 0.25
-#: Torch may always compute on fewer elements than this.
+#: Torch may always compute on fewer elements than this. Smaller parts of results require no work.
 _FEWEST = 8
-#: Number of elements of a part of a result that the test of a failure assumes.
+#: Number of elements that the written test of a failure assumes for one part of a result that has
+#: several parts, such as `result[0]`.
 _OF_A_PART = 4
 #: Torch may compare or test fewer floats than this number of times the largest tensor. Many
 #: comparisons with constants compute a function that has few values.
@@ -31,7 +37,7 @@ _INTEGERS = ("int", "uint", "bool")
 def work_of_torch(
     answer: dict[str, Any],
     right: dict[str, Any],
-    images: list[TensorImage],
+    images: dict[str, TensorImage],
     *,
     is_right: bool,
 ) -> list[Mismatch]:
@@ -40,35 +46,44 @@ def work_of_torch(
     Args:
         answer: Answer of the candidate's process, with results.
         right: Answer of the reference's process.
-        images: Arguments that are tensors.
+        images: Arguments that are tensors, by name.
         is_right: If True, the results are correct.
     """
-    counts = [math.prod(image.shape) for image in images]
+    counts = {name: math.prod(image.shape) for name, image in images.items()}
     results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]
-    if 0 in counts or not results or max(results) == 0:
+    if 0 in counts.values() or not results or max(results) == 0:
         return []
-    largest = max([*counts, *results])
-    are_integers = all(image.dtype.startswith(_INTEGERS) for image in images)
+    largest = max([*counts.values(), *results])
+    are_integers = all(image.dtype.startswith(_INTEGERS) for image in images.values())
     needed = set(right["operators"])
+    is_moving = needed <= REARRANGING | SELECTING
+    # Torch has several operators that sort or compare.
+    if needed & ORDERS and not are_integers:
+        needed |= ORDERS
+    elif needed <= REARRANGING | SELECTING | TESTS:
+        needed |= TESTS
     work: dict[str, int] = {}
     tested = 0
-    for name, floats, asked, every in answer["operators"]:
-        # Tests of floats and operators on integers prepare a launch, unless the reference uses
-        # them, too.
-        others = every if are_integers else asked
+    for name, floats, compared, every in answer["operators"]:
+        # Tests of floats, operators on integers and moves prepare a launch, unless the reference
+        # uses them, too. Moves always do if the reference computes anything.
+        others = every if are_integers else compared
+        if name in REARRANGING:
+            others = every if is_moving else 0
         work[name] = max(floats, others if name in needed else 0)
-        tested += asked
+        tested += compared
     if tested >= _MOST_TESTS * largest:
         detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
-        names = [name for name, _, asked, _ in answer["operators"] if asked]
+        names = [name for name, _, compared, _ in answer["operators"] if compared]
         return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
     total = sum(work.values())
-    if total >= max(_FEWEST, _SHARE * largest):
+    required = min([largest, *_required(right, counts)])
+    if total >= max(_FEWEST, _SHARE * required):
         names = [name for name in sorted(work, key=lambda each: -work[each]) if work[name]]
-        detail = (
-            f"torch {_verb(names)}: {_listed(names)} on {total} elements, in a call whose largest "
-            f"tensor has {largest}"
-        )
+        detail = f"torch {_verb(names)}: {_listed(names)} on {total} elements, "
+        is_largest = required == largest
+        detail += "in a call whose largest tensor has" if is_largest else "where a result requires"
+        detail += f" {required}"
         return [_not_computed(detail, operators=[names, total])]
     for part, name in answer.get("copied", ()):
         if is_right:
@@ -84,6 +99,24 @@ def work_of_torch(
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
     return []
+
+
+def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:
+    """Yield numbers of elements on which kernels must compute; the smallest one counts.
+
+    Each part of a result requires as many as it has, or as an argument on which it depends. The
+    whole result requires no more than the floats that the reference computes.
+
+    Args:
+        right: Answer of the reference's process.
+        counts: Numbers of elements of the arguments, by name.
+    """
+    if work := right.get("work", 0):
+        yield work
+    for part, sources in zip(right["given"], right.get("sources", ()), strict=False):
+        own = math.prod(part["shape"]) if part["kind"] == "tensor" else 0
+        if sources and own >= _FEWEST:
+            yield max([own, *(counts.get(name, 0) for name in sources)])
 
 
 def _verb(operators: list[str]) -> str:

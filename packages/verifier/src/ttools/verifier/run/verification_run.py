@@ -1,6 +1,7 @@
 """Runs the plan of a verification against a candidate and determines the verdict.
 
-`Judge` starts and ends the processes, classifies failures, and decides when enough cases were run.
+`VerificationRun` starts and ends the processes, classifies failures, and decides when enough cases
+were run.
 """
 
 from __future__ import annotations
@@ -24,49 +25,63 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
-from ttools.verifier.judging.gpu import Gpu
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
-from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
-from ttools.verifier.judging.replays import Replays
-from ttools.verifier.judging.shrinking import shrunk
-from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
-from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification
+from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification, ranked
+from ttools.verifier.run.all_sizes import AllSizesTried, late_text, usual_seconds
+from ttools.verifier.run.conditions import failing_condition
+from ttools.verifier.run.constant_references import ConstantReferences
+from ttools.verifier.run.gpu import Gpu
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.loading import loaded_candidate, loaded_reference
+from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
+from ttools.verifier.run.replays import Replays
+from ttools.verifier.run.shrinking import shrunk
+from ttools.verifier.run.trial import Trial
 
 K = TypeVar("K")
 
-#: After the first failure, at most this many further cases run, until this many cases have failed.
+#: After the first failure, at most `_MORE_CASES` further cases run. The run ends earlier if
+#: `_ENOUGH_FAILED` cases have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
-#: Most attempts to reduce the inputs after a launch or a call that exceeded its time limit.
+#: Maximum number of attempts to reduce the inputs if a launch or a call exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
+#: Most cases that are run to find the condition under which a candidate fails.
+_TRIES_OF_CONDITIONS = 40
+#: Classes of failures that may depend on sizes and parameters; a condition is searched for the
+#: first one in the report.
+_WITH_CONDITION = {"memory", "race", "unwritten", "layout", "exception", "wrong_values"}
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
 #: A call that failed after other calls is repeated alone this many times, because it may fail only
-#: sometimes.
+#: sometimes. The first number applies if a failure of the class `stale_state` is already known.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
-#: Random cases at the end of the plan.
+#: Number of random cases at the end of the plan.
 _MIXTURES = 12
-#: Most configurations of an autotuner that are tried.
+#: Maximum number of configurations of an autotuner that are tried.
 _MOST_CONFIGS = 128
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
 @dataclass
 class _Failed:
-    """A failure, its case, and the number of the case in the plan with which it was found."""
+    """A failure and its case.
+
+    Attributes:
+        number: Number of the case in the plan with which the failure was found.
+        condition: A clause that says for which inputs the failure occurs; empty if unknown.
+    """
 
     problem: Mismatch
     case: Case
     number: int = 0
+    condition: str = ""
 
 
-class Judge:
-    """One verification.
+class VerificationRun:
+    """A run of the plan against a candidate, which determines the verdict.
 
     The process must be able to fork, so torch must not have started threads in it.
 
@@ -74,7 +89,8 @@ class Judge:
         subject: Functions of the verification.
         options: Limits of time and of the number of cases, seeds, and the device.
         write_tests: Folder for test files of failures; None to write none.
-        tell: Called before each case with the numbers of cases that were run and that failed.
+        report_progress: Called before each case with the numbers of cases that were run and that
+            failed.
     """
 
     def __init__(
@@ -82,9 +98,9 @@ class Judge:
         subject: Subject,
         options: VerifyOptions,
         write_tests: Path | None = None,
-        tell: Callable[[int, int], None] = lambda tried, failing: None,
+        report_progress: Callable[[int, int], None] = lambda tried, failing: None,
     ) -> None:
-        self._tell = tell
+        self._report_progress = report_progress
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._processes = Processes(subject, options)
@@ -99,6 +115,8 @@ class Judge:
         self._gpu = ""
         self._cases_tried: list[Case] = []
         self._all_sizes: dict[str, Any] = {}
+        self._constants = ConstantReferences()
+        self._largest_errors: dict[str, float] = {}
         self._replays: Replays | None = None
         self._hidden_seed: int | None = None
         #: Integers that each configuration of the autotuners passes to kernels, by its number.
@@ -147,6 +165,7 @@ class Judge:
                     break
                 self._try(kind, case)
             self._shrink()
+            self._describe_failing_inputs()
             if self._options.on == "gpu":
                 self._ask_gpu()
             self._try_all_sizes(plan)
@@ -179,13 +198,13 @@ class Judge:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
-        graded: tuple[list[str], dict[str, int]] = [], {}
+        differentiable: tuple[list[str], dict[str, int]] = [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
-                if len(trial.graded) > len(graded[0]):
-                    graded = trial.graded, case.choices
+                if len(trial.differentiable) > len(differentiable[0]):
+                    differentiable = trial.differentiable, case.choices
         constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -197,7 +216,7 @@ class Judge:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        alone = _named("gradients of one argument", plan.gradients(*graded))
+        alone = _named("gradients of one argument", plan.gradients(*differentiable))
         yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
         if len(self._configs) > _MOST_CONFIGS:
             self._note(
@@ -235,7 +254,7 @@ class Judge:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Run a case, and analyse it further if it fails."""
         self._tried += 1
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
@@ -272,6 +291,9 @@ class Judge:
                 self._add(problem, case)
             self._renew()
         else:
+            for label, error in trial.largest_errors.items():
+                self._largest_errors[label] = max(error, self._largest_errors.get(label, 0.0))
+            self._constants.count(case, self._domain.labels(case.choices), trial.right)
             self._replay(case, trial)
         return trial
 
@@ -283,7 +305,7 @@ class Judge:
 
     def _replay(self, case: Case, trial: Trial) -> None:
         """Repeat a call with correct results in a process without the candidate."""
-        if self._replays is None or trial.is_idle:
+        if self._replays is None:
             return
         wrong = self._replays.check(case, trial)
         self._failing += bool(wrong)
@@ -318,10 +340,10 @@ class Judge:
             again = self._anew(alone)
             if again.problems:
                 detail = "of two equal calls in new processes, one is correct and one is not"
-                return [again.problems[0].among_others("nondeterministic", detail)]
+                return [again.problems[0].reclassified("nondeterministic", detail)]
         if trial.drew:
             detail = "equal calls, which draw random numbers, are not always correct"
-            return [trial.problems[0].among_others("nondeterministic", detail)]
+            return [trial.problems[0].reclassified("nondeterministic", detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
@@ -330,7 +352,7 @@ class Judge:
         evidence = {}
         if case.late_grad:
             how, evidence = "when another call comes before its backward pass", {"late": True}
-        first = trial.problems[0].among_others(
+        first = trial.problems[0].reclassified(
             "stale_state", f"correct by itself, but wrong {how}", evidence
         )
         own = [
@@ -341,8 +363,9 @@ class Judge:
         return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return a failure if the same call has other results in another process; checked only
-        once.
+        """Return a failure if the same call has other results in a new process.
+
+        Only the first case with wrong values is repeated.
         """
         if self._repeated or not trial.results or "wrong_values" not in trial.classes:
             return []
@@ -353,7 +376,7 @@ class Judge:
         return [Mismatch("nondeterministic", f"equal calls in new processes: {differs}")]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
-        self._tell(self._tried, self._failing)
+        self._report_progress(self._tried, self._failing)
         try:
             worker = self._processes.fresh()
         except (NotLoadedError, WorkerEndedError) as error:
@@ -368,10 +391,10 @@ class Judge:
 
     # ---- other ways to run a case
     def _without_launches(self, plan: Plan) -> None:
-        """Run a case without its launches, in another process than its first call.
+        """Run the first cases of the plan again without their launches, in new processes.
 
-        If the results are correct, kernels did not compute them. Where plans are executed on other
-        inputs, this is decided there, with several inputs.
+        If the results are correct, the kernels did not compute them. If all plans so far could be
+        executed on other inputs, `Replays` has already made this check with several inputs.
         """
         is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():
@@ -405,7 +428,7 @@ class Judge:
             if wrong and not self._anew(replace(case, order=None)).problems:
                 detail = f"with programs in {case.order and case.order[0]} order"
                 evidence = {"order": case.order}
-                self._add(wrong[0].among_others("nondeterministic", detail, evidence), case)
+                self._add(wrong[0].reclassified("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
         """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
@@ -413,12 +436,18 @@ class Judge:
         seconds = options.all_sizes_seconds
         if seconds is None:
             seconds = usual_seconds(self._domain.sizes)
+        late = late_text(seconds)
         if options.seconds is not None:
-            seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
-        tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
+            left = options.seconds - (time.monotonic() - self._began)
+            if left < seconds:
+                seconds = left
+                late = (
+                    f"the time limit of {options.seconds:g} s for the run was reached (--seconds)"
+                )
+        tried = AllSizesTried(self._processes, self._domain.sizes, seconds, late)
         why = "the candidate has failed already" if self._failed else ""
         if options.all_sizes_seconds == 0:
-            why = "the time limit is 0"
+            why = "the time limit is 0 (--all-sizes-seconds)"
         for failure in tried.run(plan.begin(), why):
             if failure.problem.failure in self._failed:
                 continue
@@ -464,16 +493,44 @@ class Judge:
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerEndedError):
-                has_it = partial(self._problem_of, name)
+                failure_of = partial(self._problem_of, name, bool(failed.problem.where))
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
-                plainer = shrunk(failed.case, self._domain, has_it, tries)
+                plainer = shrunk(failed.case, self._domain, failure_of, tries)
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 
-    def _problem_of(self, name: str, case: Case) -> Mismatch | None:
-        """Return the problem of a class that a case has in a new process; None if it has none."""
-        return next((e for e in self._problems_of(case) if e.failure == name), None)
+    def _describe_failing_inputs(self) -> None:
+        """Find a condition on the inputs of one failure."""
+        possible = _WITH_CONDITION & self._failed.keys()
+        name = next((name for name in CLASSES if name in possible), None)
+        if name is None or not self._options.shrink:
+            return
+        failed = self._failed[name]
+
+        def fails(case: Case) -> bool | None:
+            if self._processes.is_endless:
+                return None
+            trial = self._anew(case)
+            is_decided = not (trial.skipped or trial.unsupported)
+            return name in trial.classes if is_decided else None
+
+        with contextlib.suppress(WorkerEndedError):
+            if fails(failed.case):
+                tries = _TRIES_OF_CONDITIONS
+                failed.condition = failing_condition(failed.case, self._domain, fails, tries)
+
+    def _problem_of(self, name: str, is_located: bool, case: Case) -> Mismatch | None:
+        """Return the problem of a class that a case has in a new process; None if it has none.
+
+        Args:
+            name: Class of the problem.
+            is_located: If True, only problems with a source line count.
+            case: Case to run.
+        """
+        problems = [e for e in self._problems_of(case) if e.failure == name]
+        located = [problem for problem in problems if problem.where]
+        return next(iter(located if is_located else problems), None)
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
@@ -500,6 +557,10 @@ class Judge:
                 verdict = "inconclusive"
                 reasons.append("no case could be checked")
                 notes.append(f"no case could be checked: {self._last_skipped}")
+            elif self._constants.is_everywhere:
+                verdict = "inconclusive"
+                reasons.append("the reference is constant in all cases")
+            notes += self._constants.notes()
             if not replay.verified:
                 required = self._options.replay == "required"
                 verdict = "inconclusive" if required else verdict
@@ -516,17 +577,18 @@ class Judge:
                 reasons.append(f"only the first {cases} tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(names) for key, names in self._kinds.items()})
+        if self._largest_errors:
+            covered["largest errors"] = self._largest_errors
         if self._gpu:
             covered["gpu"] = self._gpu
         if self._options.gpu is not None:
             covered["emulated GPU"] = self._options.gpu
         if self._all_sizes:
             covered["all sizes"] = self._all_sizes
-        ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
             reason="; ".join(reasons),
-            failures=tuple(self._with_test(failed) for _, failed in ranked),
+            failures=ranked(map(self._with_test, self._failed.values())),
             warnings=tuple(
                 self._failure(warned)
                 for (name, _), warned in self._warned.items()
@@ -575,6 +637,7 @@ class Judge:
             where=problem.where,
             excerpt=self._processes.excerpt(problem.where),
             witness=problem.witness,
+            condition=failed.condition,
             help=problem.help,
             issue=problem.evidence.get("issue", ""),
         )
@@ -618,8 +681,13 @@ class Judge:
 def _keep_plainest(
     kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case, number: int = 0
 ) -> None:
+    """Keep a failure unless one with the same key has a source line or simpler inputs.
+
+    A failure with a source line is preferred to one without, whatever their inputs.
+    """
     earlier = kept.get(key)
-    if earlier is None or case.weight < earlier.case.weight:
+    rank = not problem.where, case.weight
+    if earlier is None or rank < (not earlier.problem.where, earlier.case.weight):
         kept[key] = _Failed(problem, case, number)
 
 

@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def shrunk(
-    case: Case, domain: Domain, has_it: Callable[[Case], T | None], tries: int
+    case: Case, domain: Domain, failure_of: Callable[[Case], T | None], tries: int
 ) -> tuple[Case, T] | None:
     """Return the simplest case that still fails and its failure; None if no simpler case fails.
 
     Args:
         case: Case that fails, which is not run again.
         domain: Domain of the inputs.
-        has_it: Returns the failure of a case, or None if the case does not fail in this way.
+        failure_of: Returns the failure of a case, or None if the case does not fail in this way.
         tries: Maximum number of cases to run.
     """
     best: tuple[Case, T] | None = None
@@ -28,7 +28,7 @@ def shrunk(
     while tries > 0:
         for plainer in _plainer(now, domain):
             tries -= 1
-            problem = has_it(plainer)
+            problem = failure_of(plainer)
             if problem is not None:
                 now, best = plainer, (plainer, problem)
                 break

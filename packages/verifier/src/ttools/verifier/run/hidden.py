@@ -1,4 +1,4 @@
-"""Choices that no candidate can predict: random sizes, and inputs of replays.
+"""Makes choices that no candidate can predict: random sizes, and inputs of replays.
 
 All of them follow from one seed, which the report contains, so that a run can be repeated. The seed
 is in a separate process (`workers/hidden.py`).
@@ -24,7 +24,7 @@ class HiddenNumbers:
         self._asked: Counter[str] = Counter()
 
     def next(self, purpose: str) -> int:
-        """Return the next number for a purpose, of 64 bits.
+        """Return the next 64-bit number for a purpose.
 
         Numbers for one purpose do not depend on how many were drawn for others.
 

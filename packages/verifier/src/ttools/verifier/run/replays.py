@@ -8,7 +8,8 @@ into a correct one.
 
 Each plan that differs from all earlier ones is executed on such inputs, also if the call had
 special values: a program may choose an honest plan for these only. The plan is then executed
-without its launches, since launches whose absence changes nothing compute nothing.
+without its launches, since launches whose absence changes nothing compute nothing. The same is true
+of launches that only copy what torch has moved.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements
-from ttools.verifier.judging.hidden import HiddenNumbers
-from ttools.verifier.judging.processes import NotLoadedError, Processes
-from ttools.verifier.judging.trial import Trial, Trials, layouts
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.processes import NotLoadedError, Processes
+from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
@@ -39,16 +41,16 @@ _FIRST_UNSEEN = 6
 _ONE_IN = 4
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
-#: Values with which a plan is executed again without its launches if its result was correct. A
-#: kernel that changes few elements, such as a clamp, may have nothing to do for one input.
-_VALUES_WITHOUT_LAUNCHES = ("scaled", "negative", "mixed sizes", *["drawn"] * 9)
+#: Values with which a plan is executed again to show that its kernels do nothing. A kernel that
+#: changes few elements, such as a clamp, may have nothing to do for one input.
+_VALUES = ("scaled", "negative", "mixed sizes", "nan", "infinities", *["drawn"] * 9)
 #: No more plans are executed after the process that executes them has ended this many times.
 _MOST_ENDS = 3
 #: Classes of failures of a repeated call that the kernel itself causes.
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
-#: Calls that take less than this are repeated by code that is not optimised.
+#: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
@@ -80,7 +82,7 @@ class Replays:
         self._processes, self._trials, self._anew, self._hidden = processes, trials, anew, hidden
         self._worker: Worker | None = None
         self._ends = 0
-        #: Why no process executes plans any more.
+        #: Reason why no process executes plans any more.
         self._ended = "the process that executes plans was terminated too often"
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
@@ -100,7 +102,7 @@ class Replays:
             return self._not_replayed(
                 trial.no_plan or "the candidate's process did not send a plan"
             )
-        answer = self._ask(_taking(trial))
+        answer = self._ask(_plan_request(trial))
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         if "forged" in answer:
@@ -150,7 +152,7 @@ class Replays:
         self, case: Case, trial: Trial, results: list[bytes], why: str
     ) -> list[tuple[Mismatch, Case]]:
         """Execute a plan with zeros instead of constants that may contain its result."""
-        answer = self._ask({**_taking(trial), "blank": results})
+        answer = self._ask({**_plan_request(trial), "blank": results})
         if "refused" in answer:
             return self._not_replayed(answer["refused"])
         again = self._execute(case, trial.sent, trial.right)
@@ -186,24 +188,34 @@ class Replays:
             return self._not_replayed(again.unsupported), False
         if again.skipped:
             return self._check_seen(case, trial), False
-        is_fixed, parts = _fixed_parts(trial.right, again.right)
-        if is_fixed and answer["reads"] and not again.problems:
-            listed = _listed(answer["reads"])
-            why = f"the candidate reads elements of {listed} on the host, and the result depends"
+        fixed, is_all = _fixed_parts(trial.right, again.right)
+        tables = dict(again.tables)
+        # A wrapper may return tables of integers, such as offsets, beside the results of kernels.
+        copied = {part for part in fixed & tables.keys() if is_all or _is_float(again, part)}
+        if fixed and answer["reads"] and not again.problems and (is_all or not copied):
+            listed, part = _listed(answer["reads"]), min(fixed)
+            why = f"the candidate reads elements of {listed} on the host, and {part} depends"
             why = f"{why} on nothing else"
-            return self._check_on_known_inputs(case, trial, answer, why), False
+            if is_all:
+                return self._check_on_known_inputs(case, trial, answer, why), False
+            self.reasons[why] += 1
+            return self._check_seen(case, trial), False
         self.unseen += 1
         if again.problems:
             return self._attributed(case, sent, again), False
-        tables = dict(again.tables)
-        if is_fixed and parts <= tables.keys():
-            part = min(parts)
+        if copied:
+            part = min(copied)
             return [(_not_computed(f"{part} is a copy of {tables[part]}"), case)], False
-        if is_new and answer["is_filled"]:
-            kept = _kept(answer["reads"])
-            if self._is_right_without_launches(case, sent, again.right, kept, phase):
-                detail = "the result is the same if the launches of the call are left out"
-                return [(_not_computed(detail), case)], False
+        if not is_new:
+            return [], True
+        several = partial(self._is_shown, case, sent, again.right, _kept(answer["reads"]), phase)
+        if again.moved and several(_is_moved):
+            part, operator, _ = min(again.moved)
+            detail = f"{part} was made by torch's `{operator}`, and the kernels only copy it"
+            return [(_not_computed(detail), case)], False
+        if answer["is_filled"] and several(_is_right, launches=False):
+            detail = "the result is the same if the launches of the call are left out"
+            return [(_not_computed(detail), case)], False
         return [], True
 
     def _check_special(
@@ -234,36 +246,48 @@ class Replays:
         self, case: Case, sent: dict[str, Any], again: Trial
     ) -> list[tuple[Mismatch, Case]]:
         """Return the failures of a plan whose results are wrong on other inputs."""
-        # Are the results of the candidate itself correct on these inputs?
+        # If the candidate itself also fails on these inputs, its own failures are reported.
         own = self._anew(case, sent=sent)
         if own.problems:
             return [(problem, case) for problem in own.problems]
         return [(_explained(again.problems[0]), case)]
 
-    def _is_right_without_launches(
+    def _is_shown(
         self,
         case: Case,
         sent: dict[str, Any],
         right: dict[str, Any],
         kept: set[str],
         phase: float,
+        shows: Callable[[Trial], bool | None],
+        **how: bool,
     ) -> bool:
-        """Return whether the launches of a plan do not change its result, for several inputs."""
+        """Return whether executions of a plan show something for several inputs.
+
+        Args:
+            case: Case of the first inputs.
+            sent: The arguments of that case.
+            right: Answer of the reference's process for these arguments.
+            kept: Names of the arguments that keep their values.
+            phase: Number of the choice of the weights of results.
+            shows: Returns whether an execution shows it; None if its inputs do not decide that.
+            how: How the plan is executed, see `Trials.repeat`.
+        """
         if min(case.sizes.values(), default=2) < 2:
-            return False  # many functions of one element return it
+            return False  # for one element, many functions return it unchanged
         kept_values = {key: value for key, value in sent.items() if key in kept}
-        trial = self._execute(case, sent, right, phase, launches=False)
-        is_right, compared = _is_right(trial), 0
-        for values in _VALUES_WITHOUT_LAUNCHES:
-            if is_right is False or trial.unsupported:
+        trial = self._execute(case, sent, right, phase, **how)
+        is_shown, compared = shows(trial), 0
+        for values in _VALUES:
+            if is_shown is False or trial.unsupported:
                 return False
-            compared += is_right is True
+            compared += is_shown is True
             other = replace(case, seed=self._seed(), values=values)
             inputs = self._trials.drawn(other) | kept_values
             if "error" not in inputs and layouts(inputs) == layouts(sent):
-                trial = self._execute(other, inputs, None, phase, launches=False)
-                is_right = _is_right(trial)
-        return compared > 1 and is_right is not False
+                trial = self._execute(other, inputs, None, phase, **how)
+                is_shown = shows(trial)
+        return compared > 1 and is_shown is not False
 
     def _execute(
         self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: bool
@@ -297,7 +321,7 @@ class Replays:
                     None,
                     "`inputs` raises or returns different shapes or numbers for other seeds",
                 )
-            if any(_has_floats(sent.get(key)) for key in kept) or (
+            if any(_has_data(sent.get(key)) for key in kept) or (
                 kept and all(key in kept or not _has_elements(e) for key, e in sent.items())
             ):
                 return None, f"the candidate reads elements of {_listed(reads)} on the host"
@@ -374,7 +398,7 @@ class Replays:
         self._ends += 1
 
 
-def _taking(trial: Trial) -> dict[str, Any]:
+def _plan_request(trial: Trial) -> dict[str, Any]:
     return {"do": "plan", "data": trial.plan, "quick": trial.seconds < _QUICK_S}
 
 
@@ -397,7 +421,7 @@ def _key_of(trial: Trial) -> bytes:
 
 
 def _phase_of(case: Case, reads: list[str]) -> float:
-    """Return the number of the weights of results for other inputs, see `results.weights_of`."""
+    """Return the phase of the weights of results for other inputs, see `results.weights_of`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
 
@@ -415,8 +439,21 @@ def _listed(reads: list[str]) -> str:
     return ", ".join(f"`{key}`" for key in sorted(_kept(reads)))
 
 
+def _is_moved(trial: Trial) -> bool | None:
+    """Return whether torch moved a result instead of kernels; None if inputs do not show that.
+
+    A wrapper may also return a tensor that it has moved, beside the results of kernels.
+    """
+    is_right = _is_right(trial)
+    if not is_right:
+        return is_right
+    telling = _telling_parts(trial.right).keys()
+    moved = {part: is_copied for part, _, is_copied in trial.moved if part in telling}
+    return moved.keys() == telling or any(moved.values())
+
+
 def _is_right(trial: Trial) -> bool | None:
-    """Return whether a plan without launches is right; None if its inputs do not show that."""
+    """Return whether the result of a plan is right; None if its inputs do not show that."""
     if trial.skipped or trial.unsupported:
         return None
     if trial.classes - {"not_computed_by_kernel"}:
@@ -425,7 +462,7 @@ def _is_right(trial: Trial) -> bool | None:
 
 
 def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
-    """Return the parts of a result that no other result equals by coincidence."""
+    """Return the parts of a result that are too varied to equal other results by coincidence."""
     return {
         part["name"]: part["image"].data
         for part in right["given"]
@@ -433,10 +470,15 @@ def _telling_parts(right: dict[str, Any]) -> dict[str, bytes]:
     }
 
 
-def _fixed_parts(right: dict[str, Any], other: dict[str, Any]) -> tuple[bool, set[str]]:
-    """Return whether a result is the same for different inputs, and its parts."""
+def _fixed_parts(right: dict[str, Any], other: dict[str, Any]) -> tuple[set[str], bool]:
+    """Return the parts of a result that are the same for different inputs, and whether all are."""
     one, two = _telling_parts(right), _telling_parts(other)
-    return bool(one) and one == two, set(one)
+    fixed = {name for name, data in one.items() if two.get(name) == data}
+    return fixed, bool(one) and len(fixed) == len(one)
+
+
+def _is_float(trial: Trial, part: str) -> bool:
+    return any(e["name"] == part and "float" in e.get("dtype", "") for e in trial.results)
 
 
 def _numbers(arguments: dict[str, Any]) -> list[Any]:
@@ -460,10 +502,14 @@ def _count_of(arguments: dict[str, Any]) -> int:
     return sum(math.prod(part.shape) for part in parts if _is_image(part))
 
 
-def _has_floats(value: Any) -> bool:
-    """Return whether an argument contains enough floats that a result may depend on them."""
+def _has_data(value: Any) -> bool:
+    """Return whether an argument contains enough floats that a result may depend on them.
+
+    Bytes are often quantised floats. Integers of other types are lengths, offsets or indices.
+    """
     images = [part for _, part in flat(value) if _is_image(part)]
-    return any("float" in image.dtype and math.prod(image.shape) >= _TELLING for image in images)
+    kinds = ("float", "bfloat", "complex", "int8", "uint8")
+    return any(e.dtype.startswith(kinds) and math.prod(e.shape) >= _TELLING for e in images)
 
 
 def _has_elements(value: Any) -> bool:

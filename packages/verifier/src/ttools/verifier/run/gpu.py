@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.finding_classes import of_doubtful
-from ttools.verifier.judging.first_difference import Found, first_difference
-from ttools.verifier.judging.processes import Processes
-from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.report.issue import issue_text
+from ttools.verifier.run.finding_classes import of_doubtful
+from ttools.verifier.run.first_difference import Found, first_difference
+from ttools.verifier.run.processes import Processes
+from ttools.verifier.run.trial import Trial, Trials
 
 #: Other ways to compile a launch.
 VARIANTS: tuple[dict[str, int], ...] = (

@@ -23,8 +23,8 @@ MEMORY = frozenset(
     ]
 )
 RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
-#: A warning of the sanitizer, because the compiler may assign both accesses to one thread. A
-#: correct kernel does not depend on that.
+#: This finding is only a warning of the sanitizer, because the compiler may assign both accesses to
+#: one thread. A correct kernel does not depend on that.
 _MISSING_BARRIER = "intra_program_race"
 
 

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttools.core.process.channel import WorkerEndedError
+from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.judging.finding_classes import of_findings
-from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.finding_classes import of_findings
+from ttools.verifier.run.processes import NotLoadedError, Processes
 
-#: Least number of elements for which offsets of 32 bits overflow.
+#: Smallest number of elements for which offsets of 32 bits overflow.
 _MANY = 1 << 31
 #: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for others.
 _USUAL_SECONDS = 5.0, 25.0
@@ -41,7 +41,7 @@ class Found:
     Attributes:
         problem: Class and description of the failure.
         case: Case with the sizes of the failure.
-        fits: If True, its tensors are small enough to run the case.
+        fits: If True, the tensors of the case are small enough to run it.
     """
 
     problem: Mismatch
@@ -66,18 +66,31 @@ def usual_seconds(ranges: dict[str, tuple[int, int]]) -> float:
     return _USUAL_SECONDS[most >= _MANY]
 
 
+def late_text(seconds: float) -> str:
+    """Return what a report says if the time limit for all sizes is reached."""
+    return f"the time limit of {seconds:g} s for all sizes was reached (--all-sizes-seconds)"
+
+
 class AllSizesTried:
     """Checks all sizes, and keeps the outcomes.
 
     Args:
         ranges: Smallest and largest value of each size.
+        seconds: Time limit in seconds, for all choices together.
+        late: What the report says if the limit is reached, with the option that sets it; by default
+            the option for all sizes.
     """
 
     def __init__(
-        self, processes: Processes, ranges: dict[str, tuple[int, int]], seconds: float
+        self,
+        processes: Processes,
+        ranges: dict[str, tuple[int, int]],
+        seconds: float,
+        late: str = "",
     ) -> None:
         self._processes, self._ranges = processes, ranges
         self._until = time.monotonic() + seconds
+        self._late = late or late_text(seconds)
         self._runs: list[_Run] = []
 
     def run(self, cases: Iterable[Case], why: str = "") -> Iterator[Found]:
@@ -98,11 +111,14 @@ class AllSizesTried:
                 if why:
                     done = _Run(case, "not tried", (why,))
                 elif left < _LEAST:
-                    done = _Run(case, "not tried", ("there was no time left",))
+                    done = _Run(case, "not tried", (self._late,))
                 else:
                     try:
                         worker = worker or self._processes.all_sizes(left + _GRACE)
                         done = self._checked(worker, case, self._until - time.monotonic())
+                    except WorkerSlowError:
+                        # The process checks the time between steps only, and was terminated.
+                        done, why = _Run(case, "not proved", (self._late,)), self._late
                     except (NotLoadedError, WorkerEndedError) as error:
                         done, why = _Run(case, "not tried", (error.message,)), error.message
                 self._runs.append(done)
@@ -121,12 +137,13 @@ class AllSizesTried:
                 "choices": case.choices,
                 "seed": case.seed,
                 "seconds": seconds,
+                "late": self._late,
             }
         )
         if "error" in answer:
             return _Run(case, "not tried", (answer["error"],))
-        reasons = tuple(answer["abstained"])
-        if not answer["launches"]:
+        reasons = (*([self._late] if answer["is_late"] else []), *answer["abstained"])
+        if not (answer["launches"] or answer["is_late"]):
             return _Run(case, "not tried", reasons or ("no kernel is launched",))
         failures = tuple(
             Found(

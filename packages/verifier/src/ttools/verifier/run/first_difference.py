@@ -128,7 +128,7 @@ class _Log:
         self._at = 0
 
     def _next(self) -> int:
-        """Return the block of the next entry; 0 if there is none or it did not fit."""
+        """Return the block of the next entry; 0 if there is none or it did not fit in the log."""
         number = int.from_bytes(self._data[self._at : self._at + 8], "little")
         if number > len(self._blocks):
             raise _DamagedError
@@ -161,15 +161,15 @@ def _in_program(
     last = ""
     while True:
         values = [next(stream, None) for stream in chosen]
-        ways = [None if entry is None else entry[0] for entry in values]
-        if len(set(ways[1:])) > 1:
+        next_sites = [None if entry is None else entry[0] for entry in values]
+        if len(set(next_sites[1:])) > 1:
             return ""  # the control flow depends on rounding
-        if ways[0] != ways[1]:
-            if None in ways:
-                return ""  # a log that was full
+        if next_sites[0] != next_sites[1]:
+            if None in next_sites:
+                return ""  # one of the logs was full
             where = last or "at its beginning"
             return f"{where}, the program takes a different path than on the engine"
-        site = ways[0]
+        site = next_sites[0]
         if site is None:
             return ""
         visits[site] = visits.get(site, 0) + 1

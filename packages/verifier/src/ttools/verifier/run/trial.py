@@ -15,10 +15,10 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
-from ttools.verifier.judging.arguments import changed_arguments
-from ttools.verifier.judging.finding_classes import explained, of_findings, warnings_of
-from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
+from ttools.verifier.run.arguments import changed_arguments
+from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
+from ttools.verifier.run.provenance import is_telling, work_of_torch
 from ttools.verifier.workers.results import PHASE, flat
 
 
@@ -29,7 +29,8 @@ class Trial:
     Attributes:
         problems: Failures of the candidate.
         warnings: Warnings of the checks, in the form of failures.
-        skipped: Reason why the case has no verdict, such as a reference that raises; else empty.
+        skipped: Reason why the case has no verdict, such as an exception of the reference; empty
+            if it has one.
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
@@ -38,7 +39,7 @@ class Trial:
         launches: Number of launches of the call.
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
-        graded: Names of arguments that require gradients.
+        differentiable: Names of arguments that require gradients.
         findings: Findings of the checks, including those that are not failures.
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
@@ -49,11 +50,14 @@ class Trial:
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
-        seconds: Time that the call took.
+        largest_errors: Largest errors of the results in tolerances, see `compare`.
+        seconds: Duration of the call in seconds.
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
         tables: Results of a repeated call that are copies of constants: name and description.
+        moved: Results of a repeated call that torch made of arguments by moves: name, operator, and
+            whether a kernel has copied them.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -66,7 +70,7 @@ class Trial:
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
-    graded: list[str] = field(default_factory=list)
+    differentiable: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
@@ -76,11 +80,13 @@ class Trial:
     is_gone: bool = False
     sent: dict[str, Any] = field(default_factory=dict)
     right: dict[str, Any] = field(default_factory=dict)
+    largest_errors: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     replaced: list[str] = field(default_factory=list)
     plan: bytes = b""
     no_plan: str = ""
     tables: list[list[str]] = field(default_factory=list)
+    moved: list[list[Any]] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -88,7 +94,7 @@ class Trial:
 
 
 class Trials:
-    """Runs cases.
+    """Runs cases in a process of the candidate, and compares the results with the reference's.
 
     Args:
         reference: Process that has loaded the reference.
@@ -174,8 +180,8 @@ class Trials:
             layout = view
             if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
                 layout = "contiguous"
-            is_graded = image.requires_grad and case.only_grad in ("", key)
-            return replace(laid_out(values, layout), requires_grad=is_graded)
+            requires_grad = image.requires_grad and case.only_grad in ("", key)
+            return replace(laid_out(values, layout), requires_grad=requires_grad)
 
         return map_tensors(change, value, TensorImage)
 
@@ -222,7 +228,7 @@ class Trials:
             return ended
         seconds = time.monotonic() - start
         self.is_telling = is_telling(right)
-        trial = self._judged(sent, right, answer)
+        trial = self._trial_of(sent, right, answer)
         trial.seconds = seconds
         trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
         if is_first and not case.late_grad:
@@ -250,7 +256,7 @@ class Trials:
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
-            phase: Number of the choice of the weights of results, whose gradients are computed.
+            phase: Phase of the weights of results, see `results.weights_of`.
         """
         weights = case.views.get("*", "contiguous")
         request = {"shared": case.shared, "weights": weights, "phase": phase}
@@ -260,7 +266,7 @@ class Trials:
             return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
         for part in answer.get("results", ()):
             part["grad"] = True  # a plan is executed without autograd
-        trial = self._judged(sent, right, answer)
+        trial = self._trial_of(sent, right, answer)
         if trial.is_endless:
             return replace(trial, unsupported="a launch took too long when it was repeated")
         return trial
@@ -275,8 +281,8 @@ class Trials:
         """Make a call in a process while the reference's process evaluates the same arguments.
 
         Returns:
-            The reference's answer, the answer of the process, and the outcome of the case if there
-            is not an answer.
+            The reference's answer, the answer of the process, and the outcome of the case if one of
+            the two answers is missing.
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
@@ -310,7 +316,12 @@ class Trials:
     def _made_earlier(
         self, case: Case, candidate: Worker
     ) -> tuple[dict[str, Any] | None, Trial | None]:
-        """Make the calls that precede a case; return the last arguments, or how the calls ended."""
+        """Make the calls that precede a case.
+
+        Returns:
+            The arguments of the last of these calls, or None if there are no calls; and the outcome
+            of the case if one of the calls failed, or otherwise None.
+        """
         earlier: dict[str, Any] | None = None
         for step in case.after:
             before, earlier = earlier, self.drawn(step)
@@ -329,8 +340,10 @@ class Trials:
         return earlier, None
 
     # ---- comparing
-    def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
-        images = [part for _, part in _flat(sent) if isinstance(part, TensorImage)]
+    def _trial_of(
+        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
+    ) -> Trial:
+        images = {name: part for name, part in _flat(sent) if isinstance(part, TensorImage)}
         trial = Trial(
             sent=sent,
             right=right,
@@ -340,12 +353,13 @@ class Trials:
             launches=answer["launches"],
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
-            graded=[key for key, value in sent.items() if _is_graded(value)],
+            differentiable=[key for key, value in sent.items() if _requires_gradient(value)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
             replaced=answer.get("replaced", []),
             tables=answer.get("tables", []),
+            moved=answer.get("moved", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
@@ -371,7 +385,7 @@ class Trials:
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
         trial.results = self._found(sent, right, answer)
-        wrong = compare(right, trial.results)
+        wrong = compare(right, trial.results, trial.largest_errors)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(answer, right, images, is_right=not wrong)
@@ -379,7 +393,7 @@ class Trials:
             trial.launches
             or trial.problems
             or is_telling(right)
-            or any(0 in e.shape for e in images)
+            or any(0 in e.shape for e in images.values())
         )
         return trial
 
@@ -396,7 +410,10 @@ class Trials:
         return results
 
     def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
-        """Return pairs of arguments of one shape and type; changed ones only if declared."""
+        """Return pairs of arguments of the same shape and type, which may be one tensor.
+
+        Pairs with an argument that the call changes are included only if they are declared.
+        """
         plain = {key: value for key, value in sent.items() if isinstance(value, TensorImage)}
         return [
             (one, other)
@@ -470,9 +487,7 @@ def _text(error: dict[str, Any]) -> str:
 
 
 def _why(ended: Trial) -> str:
-    """Return the reason why the execution of a plan has no verdict; empty if its inputs were
-    skipped.
-    """
+    """Return why the execution of a plan has no verdict; empty if its inputs were skipped."""
     return ended.problems[0].detail if ended.problems else ""
 
 
@@ -488,7 +503,7 @@ def _has_tensor(value: Any) -> bool:
     return any(isinstance(part, TensorImage) for _, part in flat(value))
 
 
-def _is_graded(value: Any) -> bool:
+def _requires_gradient(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
 
 
@@ -497,7 +512,10 @@ def _flat(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def layouts(arguments: dict[str, Any]) -> list[Any]:
-    """Return the names, types and layouts of arguments, in which calls with one plan agree."""
+    """Return the names, types and layouts of arguments.
+
+    The plan of a call can be repeated only with arguments for which these are the same.
+    """
     return [
         (name, part.spec, len(part.data)) if isinstance(part, TensorImage) else name
         for name, part in _flat(arguments)

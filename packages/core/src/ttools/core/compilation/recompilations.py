@@ -1,0 +1,178 @@
+"""Finds the parameters whose specialisation makes Triton compile a kernel again, and what it gains.
+
+Triton compiles another variant of a kernel if an integer argument is 1, is divisible by 16, or is
+neither. For example, a kernel that is launched with `num_seqs` 2, 1 and 16 is compiled three times.
+`do_not_specialize` leaves one variant. Its cost is determined by compiling this variant as well,
+and comparing the widths of its accesses to global memory with those of the most specialised one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import compile_for
+from ttools.core.location import SourceLocation
+
+
+@dataclass(frozen=True, kw_only=True)
+class NarrowedAccess:
+    """A line whose accesses to global memory become narrower.
+
+    Attributes:
+        location: The line of the kernel; None if it is unknown.
+        before: Bits of the narrowest access with the specialisation.
+        now: Bits of the narrowest access without it.
+    """
+
+    location: SourceLocation | None
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recompilation:
+    """A parameter whose specialisation causes compilations of a kernel.
+
+    Attributes:
+        kernel: Name of the kernel.
+        target: Name of the target.
+        parameter: Name of the parameter.
+        specialisations: The specialisations of the parameter, in the order of their compilation.
+        compilations: Number of compilations of the kernel for the target.
+        avoidable: Number of these that do not occur without the specialisation.
+        remedy: The argument of `triton.jit` that avoids them.
+        narrowed: Accesses that become narrower without the specialisation.
+    """
+
+    kernel: str
+    target: str
+    parameter: str
+    specialisations: tuple[str, ...]
+    compilations: int
+    avoidable: int
+    remedy: str
+    narrowed: tuple[NarrowedAccess, ...]
+
+    def lines(self) -> list[str]:
+        """Describe the recompilations and their remedy, in two lines."""
+        cost = "no access to global memory becomes narrower"
+        if self.narrowed:
+            parts = [
+                f"line {e.location.line if e.location else '?'} from {e.before} to {e.now} bits"
+                for e in self.narrowed
+            ]
+            cost = f"accesses become narrower: {', '.join(parts)}"
+        cause = (
+            f"`{self.kernel}` was compiled {self.compilations} times for {self.target}; "
+            f"`{self.parameter}` causes {self.avoidable} of these compilations "
+            f"({'; '.join(self.specialisations)})"
+        )
+        return [cause, f"  help: `@triton.jit({self.remedy})` avoids them; {cost}"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON-compatible data."""
+        narrowed = [
+            {"line": e.location.line if e.location else None, "before": e.before, "now": e.now}
+            for e in self.narrowed
+        ]
+        fields = {**vars(self), "specialisations": list(self.specialisations)}
+        return {**fields, "narrowed": narrowed}
+
+
+def recompilations(inspections: Sequence[Inspection]) -> list[Recompilation]:
+    """Return the parameters that cause compilations, those with the most compilations first.
+
+    For each of them, the kernel is compiled once more.
+
+    Raises:
+        CompilationError: Triton's compiler rejects the kernel without the specialisation.
+    """
+    groups: dict[tuple[Any, str], list[Inspection]] = {}
+    for inspection in inspections:
+        if inspection.source.function is not None:
+            key = (inspection.source.function, inspection.target.name)
+            groups.setdefault(key, []).append(inspection)
+    found = [item for group in groups.values() if len(group) > 1 for item in _of_kernel(group)]
+    return sorted(found, key=lambda item: -item.avoidable)
+
+
+def _of_kernel(group: Sequence[Inspection]) -> Iterator[Recompilation]:
+    sources = [inspection.source for inspection in group]
+    function = sources[0].function
+    for index, parameter in enumerate(function.params):
+        if parameter.is_constexpr:
+            continue
+        kinds = list(dict.fromkeys(source.parameters()[parameter.name] for source in sources))
+        general = [_generalised(source, index, parameter.name, sources) for source in sources]
+        avoidable = len(set(sources)) - len(set(general))
+        if len(kinds) < 2 or not avoidable:
+            continue
+        is_pointer = str(sources[0].signature[parameter.name]).startswith("*")
+        option = "do_not_specialize_on_alignment" if is_pointer else "do_not_specialize"
+        names = [*_names(function, option), parameter.name]
+        listed = ", ".join(f'"{name}"' for name in names)
+        widest = max(range(len(group)), key=lambda n: len(sources[n].hints))
+        yield Recompilation(
+            kernel=sources[0].name,
+            target=group[0].target.name,
+            parameter=parameter.name,
+            specialisations=tuple(kinds),
+            compilations=len(set(sources)),
+            avoidable=avoidable,
+            remedy=f"{option}=[{listed}]",
+            narrowed=_narrowed(group[widest], general[widest]),
+        )
+
+
+def _generalised(
+    source: KernelSource, index: int, name: str, sources: Sequence[KernelSource]
+) -> KernelSource:
+    """Return a source in which a parameter is not specialised; only its type remains."""
+    types = [s.signature[name] for s in sources if s.signature[name] != "constexpr"]
+    kind = source.signature[name]
+    if kind == "constexpr":
+        if type(source.constants.get((index,))) is not int:
+            return source  # None and other values select code, which no option changes
+        kind = types[0] if types else "i32"
+    return replace(
+        source,
+        signature={**source.signature, name: kind},
+        constants=_without(source.constants, index),
+        hints=_without(source.hints, index),
+        compiled=None,
+    )
+
+
+def _without(entries: Mapping[tuple[int, ...], Any], index: int) -> dict[tuple[int, ...], Any]:
+    return {path: value for path, value in entries.items() if path[0] != index}
+
+
+def _names(function: Any, option: str) -> list[str]:
+    """Return the parameters that an option of `triton.jit` already names."""
+    named = getattr(function, option, None) or ()
+    return [function.arg_names[n] if isinstance(n, int) else n for n in named]
+
+
+def _narrowed(inspection: Inspection, general: KernelSource) -> tuple[NarrowedAccess, ...]:
+    """Return the lines whose accesses are narrower in the general variant than in a special one."""
+    before = _narrowest(inspection)
+    now = _narrowest(Inspection(compile_for(general, inspection.target)))
+    return tuple(
+        NarrowedAccess(location=location, before=bits, now=now[location, kind])
+        for (location, kind), bits in before.items()
+        if now.get((location, kind), bits) < bits
+    )
+
+
+def _narrowest(inspection: Inspection) -> dict[tuple[SourceLocation | None, str], int]:
+    """Return the bits of the narrowest access of each line, by line and kind."""
+    narrowest: dict[tuple[SourceLocation | None, str], int] = {}
+    for access in inspection.accesses:
+        key = (access.location, access.kind)
+        if access.bits:
+            narrowest[key] = min(access.bits, narrowest.get(key, access.bits))
+    return narrowest

@@ -1,0 +1,78 @@
+"""Lines of a terminal with 80 columns, in which paths and commands stay whole.
+
+A reader copies paths and commands, and editors and terminals make links of paths, so neither is
+divided over two lines nor cut off. A line with a longer one is wider than the terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from textwrap import wrap
+
+#: Assumed width of the terminal in columns.
+WIDTH = 80
+#: Text in backquotes that is a command or contains a path.
+_QUOTED = re.compile(
+    r"`(?:(?:ttools|python3?|pip3?|uv|pytest|git|make)\s[^`]*|[^`]*(?:/|\.py\b)[^`]*)`"
+)
+#: Replaces a blank at which a line must not be divided.
+_BLANK = "\ue000"
+
+
+def wrapped(
+    text: str,
+    indent: str = "",
+    hanging: str | None = None,
+    *,
+    width: int = WIDTH,
+    whole: Iterable[str] = (),
+) -> list[str]:
+    """Return a paragraph as lines.
+
+    Args:
+        text: Text of the paragraph.
+        indent: Indentation of the first line.
+        hanging: Indentation of the other lines; by default that of the first line and two more.
+        width: Maximum number of columns, except for longer words.
+        whole: Parts of the text that must not be divided although they may contain blanks, such as
+            paths. Words and commands in backquotes are never divided.
+    """
+    for part in whole:
+        text = text.replace(part, part.replace(" ", _BLANK))
+    lines = wrap(
+        unbroken(text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if hanging is None else hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return list(map(with_blanks, lines))
+
+
+def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
+    """Return a text in one line; if it is too long, an ellipsis replaces its last words."""
+    first, *others = wrapped(text, indent, width=width) or [indent]
+    if not others:
+        return first
+    return f"{wrapped(text, indent, width=width - 2)[0]} …"
+
+
+def unbroken(text: str) -> str:
+    """Return text whose paths and commands have no blanks, for a layout that divides words itself.
+
+    `with_blanks` restores the blanks afterwards.
+    """
+    return _QUOTED.sub(lambda match: match[0].replace(" ", _BLANK), text)
+
+
+def with_blanks(text: str) -> str:
+    """Return text with the blanks that `unbroken` has replaced."""
+    return text.replace(_BLANK, " ")
+
+
+def width_of_whole_parts(text: str) -> int:
+    """Return the number of columns of the longest path or command in a text; 0 without any."""
+    words = unbroken(text).split()
+    return max((len(word) for word in words if "/" in word or _BLANK in word), default=0)

@@ -1,1 +1,0 @@
-"""The process that compares: runs the plan, classifies failures and reduces their inputs."""

@@ -1,0 +1,120 @@
+"""Advice on races whose cause is a mask, an index, a stride or the grid, and on other races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.findings.findings import Finding
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.checks.racecheck import Racecheck
+
+# mypy: disable-error-code="no-untyped-def"
+
+
+@triton.jit
+def copy_rows(x_ptr, o_ptr, n, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    m = offs < n
+    v = tl.load(x_ptr + row * stride + offs, mask=m, other=0)
+    tl.store(o_ptr + row * stride + offs, v + row, mask=m)
+
+
+@triton.jit
+def copy_whole_blocks(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    v = tl.load(x_ptr + row * n + offs, mask=offs < n, other=0)
+    tl.store(o_ptr + row * n + offs, v + row)
+
+
+@triton.jit
+def add_one(o_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + 1)
+
+
+@triton.jit
+def fill(o_ptr, tiles, STEP: tl.constexpr):
+    for t in range(tl.program_id(0), tiles, STEP):
+        value = t.to(tl.float32) + tl.program_id(0)  # type: ignore[attr-defined]
+        tl.store(o_ptr + t * 16 + tl.arange(0, 16), value)
+
+
+@triton.jit
+def last_one_wins(o_ptr):
+    tl.store(o_ptr, tl.program_id(0))
+
+
+@triton.jit
+def claim(o_ptr, counter_ptr):
+    tl.store(o_ptr, tl.atomic_add(counter_ptr, 1))
+
+
+def race_of(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> Finding:
+    """Return the first finding of a race between programs."""
+    with sanitize() as checked:
+        kernel[grid](*arguments, **constants)
+    kinds = ("overlapping_store", "race")
+    return next(finding for finding in checked.findings if finding.kind in kinds)
+
+
+def test_a_wide_mask() -> None:
+    race = race_of(copy_rows, (8,), torch.ones(8, 80), torch.zeros(8, 80), 100, 80, BLOCK=128)
+    line = copy_rows.starting_line_number + 4
+    assert race.help == (
+        f"correct the mask `m` (line {line}); without lanes 80-99, these accesses do not conflict"
+    )
+
+
+def test_a_missing_mask() -> None:
+    race = race_of(copy_whole_blocks, (8,), torch.ones(8, 80), torch.zeros(8, 80), 80, BLOCK=128)
+    assert race.help is not None
+    assert race.help.startswith("bound `offs` (line ")
+    assert race.help.endswith("these accesses do not conflict")
+
+
+def test_a_wide_mask_whose_lanes_stay_in_the_tensor() -> None:
+    x, o = torch.ones(10, 80), torch.zeros(10, 80)
+    race = race_of(copy_rows, (8,), x, o, 100, 80, BLOCK=128)
+    assert race.help == (
+        "consecutive programs along axis 0 are 80 lanes apart, but the tile has 128: mask the "
+        "lanes from 80 on, or correct the stride"
+    )
+
+
+def test_a_wrong_stride() -> None:
+    race = race_of(copy_rows, (8,), torch.ones(8, 80), torch.zeros(8, 80), 80, 64, BLOCK=128)
+    assert race.help == (
+        "consecutive programs along axis 0 are 64 elements apart, but `o_ptr` has strides (80, 1): "
+        "use its own strides"
+    )
+
+
+def test_an_axis_that_the_kernel_does_not_read() -> None:
+    race = race_of(add_one, (2, 3), torch.zeros(64), BLOCK=32)
+    assert race.help == (
+        "use program_id(1) in the address, or launch 1 program along axis 1: these programs do "
+        "the same work"
+    )
+    assert race.notes[0].startswith("the kernel does not read program_id(1)")
+
+
+def test_a_loop_that_steps_by_another_number() -> None:
+    race = race_of(fill, (3,), torch.zeros(160), 10, STEP=2)
+    line = fill.starting_line_number + 2
+    assert race.help == (
+        f"let the loop in line {line} step by the number of programs, 3 in this launch, instead "
+        "of 2"
+    )
+
+
+def test_other_races_need_atomics() -> None:
+    usual = Racecheck.kinds["overlapping_store"].help
+    assert race_of(last_one_wins, (4,), torch.zeros(1, dtype=torch.int32)).help == usual
+    o, counter = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    assert race_of(claim, (4,), o, counter).help == usual
