@@ -271,7 +271,7 @@ def test_kernels_are_selected_by_names_or_a_predicate(only: Any, launches: int) 
             run(64)
         with watch(["offs"], only=only) as seen:
             run(64)
-    assert len(outer.stats) == 1
+    assert len(outer.stats) == 1 - launches  # the inner contexts run what they select
     assert prof.analyse().launches == launches
     assert len(checked.launches) == launches
     assert len(seen.stats) == launches

@@ -114,10 +114,7 @@ class _Grid:
             return ""
         noun = "value" if len(names) == 1 else "combination"
         tried = counted(len(failing) + len(passing), noun)
-        return (
-            f"fails exactly where {condition.text}, among the {tried} of {' and '.join(names)} "
-            "that were tried with these inputs"
-        )
+        return f"fails exactly where {condition.text} ({tried} tried)"
 
     def _own(self, name: str) -> Any:
         if name in self._case.sizes:
