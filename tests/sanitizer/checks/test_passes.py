@@ -148,7 +148,7 @@ def read_once(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + i, x, mask=i < n)
 
 
-def test_modules_are_read_once_for_the_checks_and_once_for_each_emission(
+def test_modules_are_read_for_the_checks_and_for_each_emission(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TTOOLS_CACHE", "off")
