@@ -63,7 +63,7 @@ def doctor_command(
 
 
 def _listed(results: Sequence[Result]) -> Labelled:
-    rows = []
+    rows: list[tuple[Sequence[tuple[str, str]], Text]] = []
     for result in results:
         labels = ((result.status, _STYLES[result.status]), (result.name, ""))
         rows.append((labels, Text(result.detail)))
