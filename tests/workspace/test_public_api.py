@@ -264,14 +264,13 @@ def _nothing(name: str) -> bool:
 
 @pytest.mark.parametrize(("only", "launches"), [(_is_copy, 1), (_nothing, 0), (["copy"], 1)])
 def test_kernels_are_selected_by_names_or_a_predicate(only: Any, launches: int) -> None:
-    with interpret() as outer:
+    with interpret():
         with profile(on="cpu", only=only) as prof:
             run(64)
         with sanitize(only=only) as checked:
             run(64)
         with watch(["offs"], only=only) as seen:
             run(64)
-    assert len(outer.stats) == 1 - launches  # the inner contexts run what they select
     assert prof.analyse().launches == launches
     assert len(checked.launches) == launches
     assert len(seen.stats) == launches

@@ -42,6 +42,8 @@ _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
 #: Maximum number of rows in the table of all kernels, and maximum width of names in it.
 _MOST_ROWS, _NAME_WIDTH = 50, 32
+#: Maximum number of pieces of advice on a kernel in a report that is not verbose.
+_MOST_ADVICE = 2
 _ATOMICS = " (without those of atomics)"
 #: Maximum length of a source line in the table of lines.
 _SOURCE_WIDTH = 44
@@ -290,17 +292,24 @@ class _Blocks:
         yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_SIGNATURES)
 
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
-        """Yield advice; equal advice for several lines is shown once."""
+        """Yield advice; equal advice for several lines is shown once.
+
+        If a kernel has much advice, the last pieces and further evidence are only named.
+        """
         from ttools.profiler.report.advice import lines_text
 
-        for advice in self._advices:
-            if (advice.kernel, advice.config) == key:
-                costs = [
-                    f"{advice.kind}{f' in {lines_text(lines)}' if lines else ''}: {sentence}"
-                    for sentence, lines in advice.evidence.items()
-                ]
-                yield "costs time", "\n".join(costs)
-                yield "what to try", advice.text
+        own = [advice for advice in self._advices if (advice.kernel, advice.config) == key]
+        is_short = verbosity() != "verbose" and len(own) > _MOST_ADVICE
+        for advice in own[: _MOST_ADVICE if is_short else None]:
+            costs = [
+                f"{advice.kind}{f' in {lines_text(lines)}' if lines else ''}: {sentence}"
+                for sentence, lines in advice.evidence.items()
+            ]
+            yield "costs time", "\n".join(costs[: 1 if is_short else None])
+            yield "what to try", advice.text
+        if is_short:
+            kinds = ", ".join(advice.kind for advice in own[_MOST_ADVICE:])
+            yield "also", f"{kinds} (`ttools -v profile` shows all advice)"
 
     # ---- tables
     def _tables(

@@ -163,13 +163,13 @@ def cause_text(group: Sequence[Finding]) -> str:
         number = counted(len(accesses), "access", "accesses")
         parts.append(f"{number} {'leaves its tensor' if one else 'leave their tensors'}")
     races = len(group) - len(accesses) - undefined
-    for count, noun, plural in (
+    for number, noun, plural in (
         (races, "race", "races"),
         (undefined, "use of undefined lanes", "uses of undefined lanes"),
     ):
-        if count:
-            follow = "follows" if count == 1 else "follow"
-            parts.append(f"{counted(count, noun, plural)} {follow}")
+        if number:
+            follow = "follows" if number == 1 else "follow"
+            parts.append(f"{counted(number, noun, plural)} {follow}")
     return "; ".join(parts)
 
 

@@ -52,7 +52,8 @@ def explain(checked: CheckedLaunch, witness: Witness) -> Explained | None:
     for op in candidates:
         tile = _Tile.of(checked, op, witness)
         if tile is not None:
-            return tile.explained()
+            explained = tile.explained()
+            return explained and replace(explained, outside=tile.failed[0])
     if not candidates:
         return None
     # The address depends on memory, or on control flow that is not followed.
@@ -183,7 +184,7 @@ class _Tile:
     ) -> None:
         self.checked, self.op, self.witness, self.values = checked, op, witness, values
         self.shape = shape_of(op.address.type)
-        self.programs = _programs(checked, op, witness.program)
+        self.programs = _programs(checked, op, witness)
         start = checked.launch.raw_parameters[witness.site.parameter]
         shape = (len(self.programs), *self.shape)
         self.addresses = np.broadcast_to(distances + start, shape)
@@ -236,6 +237,11 @@ class _Tile:
             return (self.addresses < low) | (self.addresses + site.size > high)
         return ~region.holds_each(self.addresses)
 
+    @property
+    def failed(self) -> Lanes:
+        """The lanes outside that the known conditions of the mask admit."""
+        return self.outside_memory & self.active
+
     @cached_property
     def _linear(self) -> KernelValues:
         checked = self.checked
@@ -262,8 +268,7 @@ class _Tile:
         dimensions = _Dimensions.of(self, split)
         if dimensions is None:
             return None
-        failed = self.outside_memory & self.active
-        is_whole = not (failed & ~dimensions.outside).any()
+        is_whole = not (self.failed & ~dimensions.outside).any()
         return dimensions if is_whole else None
 
     def number(self, atom: Any) -> NDArray[np.int64] | None:
@@ -451,22 +456,12 @@ class _Tile:
         return atoms
 
 
-def _programs(checked: CheckedLaunch, op: Operation, program: int) -> list[int]:
+def _programs(checked: CheckedLaunch, op: Operation, witness: Witness) -> list[int]:
     """Return the programs in which an access is evaluated, that of the witness first."""
     count = prod(checked.spec.grid)
     most = max(1, min(_PROGRAMS, _MOST_ELEMENTS // max(1, prod(shape_of(op.address.type)))))
     spread = [n * (count - 1) // max(1, _PROGRAMS - 2) for n in range(_PROGRAMS - 1)]
-    return list(dict.fromkeys([program, *spread]))[:most]
-
-
-def some_programs(checked: CheckedLaunch, op: Operation, program: int) -> NDArray[np.int64]:
-    """Return the ids of a few programs in which to evaluate an access, one row each.
-
-    Args:
-        op: The access; with a larger tile, there are fewer programs.
-        program: Linear index of the first of them.
-    """
-    return _coordinates(checked, _programs(checked, op, program))
+    return list(dict.fromkeys([witness.program, *spread]))[:most]
 
 
 def _coordinates(checked: CheckedLaunch, programs: Iterable[int]) -> NDArray[np.int64]:
@@ -482,7 +477,7 @@ def _values(
 ) -> LaneValues:
     return lane_values(
         checked,
-        some_programs(checked, op, witness.program),
+        _coordinates(checked, _programs(checked, op, witness)),
         dict(zip(loops, iterations, strict=True)),
     )
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.findings.causes import Cause
-from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.lane_values import LaneValues, Numbers, along, viewed
+from ttools.interpreter.runtime.monitor import Witness
 from ttools.ir import Operation, Value, shape_of
 from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
 from ttools.sanitizer.causes.index_parts import Part, parts_of
@@ -137,10 +137,13 @@ class Explained:
     Attributes:
         wrong: The lanes that the mask fails to exclude, if they are known.
         variables: Names of the variables that explain the finding best, in order.
-        access: Location of the access that failed.
+        witness: The lane of the access that failed first.
+        outside: The lanes that lie outside in the program of the witness, by axis of the tile; None
+            if they are unknown.
     """
 
     cause: Cause
     wrong: WrongLanes | None = None
     variables: tuple[str, ...] = ()
-    access: SourceLocation | None = None
+    witness: Witness | None = None
+    outside: NDArray[np.bool_] | None = None

@@ -8,70 +8,60 @@ undefined. The mask `m` at the store would prevent both:
     tl.store(o_ptr + offs, x)
 
 The cause of the out-of-bounds store is known from `failed_access`: `offs` is not bounded. It is the
-cause of the undefined lanes, too, if the mask of the load excludes all lanes outside. This is
-evaluated in the program of the witness and in a few others.
+cause of the undefined lanes, too, if the mask of the load excludes all lanes of the store that lie
+outside. This is evaluated in the program in which the store failed first.
 """
 
 from __future__ import annotations
-
-from math import prod
 
 import numpy as np
 
 from ttools.core.findings.causes import Cause
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.positions import position_of
-from ttools.interpreter.runtime.monitor import Witness
 from ttools.ir import Operation, shape_of
-from ttools.sanitizer.causes.failed_access import (
-    accesses_at,
-    lane_values,
-    loops_around,
-    some_programs,
-)
-from ttools.sanitizer.causes.masks import WrongLanes
+from ttools.sanitizer.causes.failed_access import accesses_at, lane_values, loops_around
+from ttools.sanitizer.causes.masks import Explained
 from ttools.sanitizer.launch.checked import CheckedLaunch
 
 
 def cause_of_undefined_lanes(
-    checked: CheckedLaunch, witness: Witness, use: SourceLocation | None
+    checked: CheckedLaunch, load: SourceLocation | None, use: SourceLocation | None
 ) -> Cause | None:
     """Return the cause of undefined lanes of a load that reach an access; None if it is unknown.
 
     Args:
         checked: The launch, whose out-of-bounds accesses have been explained.
-        witness: An undefined lane, at the location of the load.
+        load: Location of the load.
         use: Location of the access that the lanes reach.
     """
-    place = position_of(use)
+    loads, place = accesses_at(checked, load), position_of(use)
+    if len(loads) != 1 or place is None:
+        return None
     for explained in checked.causes:
-        wrong = explained.wrong
-        if place is None or position_of(explained.access) != place:
+        witness = explained.witness
+        if explained.cause.kind != "index" or witness is None:
             continue
-        if explained.cause.kind != "index" or wrong is None:
-            continue
-        accesses, loads = accesses_at(checked, use), accesses_at(checked, witness.site.location)
-        if len(accesses) != 1 or len(loads) != 1:
-            continue
-        if _excludes(checked, witness, loads[0], accesses[0], wrong):
+        if position_of(witness.site.location) == place and _excludes(checked, loads[0], explained):
             return explained.cause
     return None
 
 
-def _excludes(
-    checked: CheckedLaunch, witness: Witness, load: Operation, access: Operation, wrong: WrongLanes
-) -> bool:
-    """Return whether the mask of a load excludes all lanes of an access that are outside."""
-    shape, loops = shape_of(access.address.type), loops_around(access)
-    if load.mask is None or shape_of(load.mask.type) != shape:
+def _excludes(checked: CheckedLaunch, load: Operation, explained: Explained) -> bool:
+    """Return whether the mask of a load excludes all lanes of a failed access that are outside."""
+    witness, outside = explained.witness, explained.outside
+    if witness is None or outside is None or load.mask is None:
         return False
+    accesses = accesses_at(checked, witness.site.location)
+    if len(accesses) != 1 or shape_of(load.mask.type) != shape_of(accesses[0].address.type):
+        return False
+    loops = loops_around(accesses[0])
     if len(loops) != len(witness.iterations):
         return False
-    programs = some_programs(checked, access, witness.program)
-    values = lane_values(checked, programs, dict(zip(loops, witness.iterations, strict=True)))
-    outside, mask = wrong.in_access(access, values), values.of(load.mask)
-    if outside is None or mask is None or prod(shape) == 0:
+    program = np.array([checked.spec.coordinates(witness.program)], np.int64)
+    values = lane_values(checked, program, dict(zip(loops, witness.iterations, strict=True)))
+    mask = values.of(load.mask)
+    if mask is None:
         return False
-    tile = (len(programs), *shape)
-    outside = np.broadcast_to(outside, tile)
-    return bool(outside.any()) and not (outside & np.broadcast_to(mask != 0, tile)).any()
+    admitted = np.broadcast_to(mask[0] != 0, outside.shape)
+    return bool(outside.any()) and not (outside & admitted).any()

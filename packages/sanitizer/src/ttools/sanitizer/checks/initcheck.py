@@ -126,7 +126,7 @@ class Initcheck(Check):
         if finding.origin != "masked" or not self.checked.causes:
             return finding
         (use,) = places(dict(count.witness.site.attributes).get("origins", "")) or [None]
-        cause = cause_of_undefined_lanes(self.checked, count.witness, use)
+        cause = cause_of_undefined_lanes(self.checked, count.witness.site.location, use)
         if cause is None or use is None:
             return finding
         help_line = f"give the access in line {use.line} the mask of this load"

@@ -330,7 +330,7 @@ class _FailedAccess:
             return None
         explained = explain(self.check.checked, self.witness)
         if explained is not None:
-            explained = replace(explained, access=self.site.location)
+            explained = replace(explained, witness=self.witness)
             self.check.checked.causes.append(explained)
         return explained
 

@@ -234,9 +234,9 @@ class Racecheck(Check):
             tensors[key].update(dict.fromkeys(names))
             previous = united.get(key)
             if previous is not None and previous[1].cause != cause:
-                help_text = self.kinds[conflict.kind].help
-                finding = replace(finding, cause=None, help=help_text)
-                previous = previous[0], replace(previous[1], cause=None, help=help_text)
+                usual = self.kinds[conflict.kind].help
+                finding = replace(finding, cause=None, help=usual)
+                previous = previous[0], replace(previous[1], cause=None, help=usual)
             if previous is None or finding.count > previous[1].count:
                 previous = conflict, finding
             united[key] = previous
