@@ -568,7 +568,9 @@ def _logic(f: Follower, operation: str, arguments: Sequence[Any], result: Handle
     exact = np.asarray(LOGIC[operation](*truths))
     differs = exact != result.data
     if differs.any():
-        decision = joined_numbers([s and s.decision for s in shadows], result.data.shape)
+        decision = joined_numbers(
+            [None if s is None else s.decision for s in shadows], result.data.shape
+        )
         assert decision is not None
         result.shadow = Truth(exact, np.where(differs, decision, np.int32(NOTHING)))
 

@@ -32,8 +32,8 @@ class Envelope:
     """
 
     def __init__(self) -> None:
-        self._sizes = np.zeros(1)
-        self._errors = np.zeros(1)
+        self._sizes: Array = np.zeros(1)
+        self._errors: Array = np.zeros(1)
         self._total = 0.0
         self._count = 0
 
