@@ -57,7 +57,7 @@ CHEATS = {
     "small_part": ("part_reference", 1, "`_softmax`"),
     "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
     "total_without_launch": ("total_reference", 9, "repeated without it"),
-    "reads_one_weight": ("scale_reference", 4, "gradient of x is a copy of constants"),
+    "reads_one_weight": ("scale_reference", 4, "gradient of x"),
 }
 #: Functions that draw the inputs of some of them.
 INPUTS = {

@@ -209,12 +209,12 @@ class Replays:
         if not is_new:
             return [], True
         several = partial(self._is_shown, case, sent, again.right, _kept(answer["reads"]), phase)
+        if answer["is_filled"] and several(_is_right, launches=False):
+            detail = "the result is the same if the launches of the call are left out"
+            return [(_not_computed(detail), case)], False
         if again.moved and several(_is_moved):
             part, operator, _ = min(again.moved)
             detail = f"{part} was made by torch's `{operator}`, and the kernels only copy it"
-            return [(_not_computed(detail), case)], False
-        if answer["is_filled"] and several(_is_right, launches=False):
-            detail = "the result is the same if the launches of the call are left out"
             return [(_not_computed(detail), case)], False
         return [], True
 
