@@ -86,12 +86,12 @@ def explain_in_message(error: BaseException) -> None:
     if "\nhelp: " in str(error) or not isinstance(error, Exception):
         return
     text = explanation(error)
-    known: Any = error
+    raised: Any = error
     if text and is_compilation_error(error):
-        known.error_message = f"{known.error_message or ''}\nhelp: {text}".lstrip("\n")
-        known.message = f"{known.message}\nhelp: {text}"
+        raised.error_message = f"{raised.error_message or ''}\nhelp: {text}".lstrip("\n")
+        raised.message = f"{raised.message}\nhelp: {text}"
     elif text:
-        known.args = (f"{known.args[0]}; {text}",)
+        raised.args = (f"{raised.args[0]}; {text}",)
 
 
 def message_in_one_line(error: BaseException) -> str:
@@ -231,9 +231,9 @@ def _incompatible(failure: Failure, match: re.Match[str]) -> str:
         for name, value in failure.constants.items()
         if str(value) in sizes and type(value) is int and name.isidentifier()
     ]
-    known = f" ({', '.join(named[:3])})" if named else ""
+    values = f" ({', '.join(named[:3])})" if named else ""
     return (
-        f"extents that meet in an operation must be equal or 1{known}; `x[:, None]` and "
+        f"extents that meet in an operation must be equal or 1{values}; `x[:, None]` and "
         "`x[None, :]` add an axis of extent 1"
     )
 

@@ -96,8 +96,8 @@ def recompilations(inspections: Sequence[Inspection]) -> list[Recompilation]:
         if inspection.source.function is not None:
             key = (inspection.source.function, inspection.target.name)
             groups.setdefault(key, []).append(inspection)
-    found = [item for group in groups.values() if len(group) > 1 for item in _of_kernel(group)]
-    return sorted(found, key=lambda item: -item.avoidable)
+    items = [item for group in groups.values() if len(group) > 1 for item in _of_kernel(group)]
+    return sorted(items, key=lambda item: -item.avoidable)
 
 
 def _of_kernel(group: Sequence[Inspection]) -> Iterator[Recompilation]:

@@ -227,8 +227,8 @@ def _reason(error: Exception, source: KernelSource) -> str:
     text = str(error).strip()
     names = enumerate(source.signature)
     constants = {name: source.constants[n,] for n, name in names if (n,) in source.constants}
-    known = explanation(error, constants)
-    advice = f"\nhelp: {known}" if known else ""
+    remedy = explanation(error, constants)
+    advice = f"\nhelp: {remedy}" if remedy else ""
     return f"{type(error).__name__}: {text}{advice}" if text else type(error).__name__
 
 

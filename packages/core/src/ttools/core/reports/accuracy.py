@@ -35,7 +35,7 @@ class OutputAccuracy:
         ulps: The largest error; infinite if the element is not finite and should be.
         index: Index of the element with this error, such as `[3, 5]`.
         stored: The value of this element.
-        exact: Its exact value.
+        exact: Exact value of the element.
         by_rounding: The part of the largest error that rounds the exact value to the type.
         by_conditioning: The part that is explained by the sensitivity to the inputs.
         by_kernel: The rest, which is caused by the kernel's own rounding.
@@ -93,7 +93,7 @@ class LineErrors:
     """The errors of the operations of a source line, over all launches of a run.
 
     Attributes:
-        location: The line.
+        location: Location of the source line.
         operations: Names of the operations, as in findings.
         dtype: Name of the type of their results.
         eps: Spacing of this type next to 1.

@@ -88,7 +88,7 @@ def growths(
         symbols: Symbols that stand for carried values, by position.
         starts: The values before the loop.
         newest: Order of the newest symbol that existed before this iteration.
-        k: The iteration number.
+        k: The number of the iteration.
     """
     changes: dict[int, tuple[Expr, Case]] = {}
     for n, symbol in symbols.items():
@@ -143,7 +143,7 @@ def inductive(
         needs: Obligations of carried values at the start of iteration `k`.
         facts: Facts about them that the condition implies.
         around: Facts that hold outside the loop.
-        k: The iteration number.
+        k: The number of the iteration.
     """
     before = {k: as_expr(k) - 1}
     shown = needs

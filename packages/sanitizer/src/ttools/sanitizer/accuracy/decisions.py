@@ -70,7 +70,7 @@ class FloatBits:
     along an axis with two elements.
 
     Args:
-        value: The float.
+        value: The float whose bits the integers contain.
         exchanged: The axis along which lanes are exchanged, or None.
 
     Attributes:
@@ -117,7 +117,7 @@ class Use:
 
     Attributes:
         what: Kind of the place: `branch`, `where`, `mask`, `number`, `sort` or `index`.
-        place: Where it is.
+        place: Location of the place in the kernel; None if it is unknown.
         lanes: Number of lanes that are decided differently.
     """
 
@@ -132,7 +132,7 @@ class Decision:
 
     Attributes:
         what: The comparison, such as `a < b`, or `argmax` or `argmin`.
-        place: Where it is.
+        place: Location of the comparison; None if it is unknown.
         actual: Names and values of what is compared, in the clearest case.
         exact: Their names and exact values.
         gap: Relative difference of the exact values.
@@ -173,7 +173,7 @@ class Decisions:
             what: The comparison, or the operation that chooses.
             names: Names of the two compared values.
             actual: The compared values of the kernel.
-            exact: Their exact values.
+            exact: Exact values of both operands.
             differs: The lanes that are decided differently.
         """
         place = self._place()
@@ -232,7 +232,7 @@ def alternatives_differ(first: Handle, second: Handle, spacing: float) -> Bools:
 
     Args:
         first: One alternative, a float.
-        second: The other one.
+        second: The other alternative, a float.
         spacing: Relative spacing of the type in which the kernel computes.
     """
     shadows = [h.shadow if isinstance(h.shadow, Shadow) else None for h in (first, second)]

@@ -101,10 +101,10 @@ class LargestError:
         ulps: The error; infinite if the element is not finite and should be.
         element: Index of the element in the storage.
         stored: The value of the element.
-        exact: Its exact value.
+        exact: Exact value of the element.
         by_rounding: The part that rounds the exact value to the type of the output.
         by_conditioning: The part that is explained by the sensitivity to the inputs.
-        by_kernel: The rest.
+        by_kernel: The part that neither of these explains.
     """
 
     ulps: float
@@ -193,15 +193,15 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     right = ~wrong & np.isfinite(ulps)
     best = np.where(right, ulps, 0.0)
     most = int(best.argmax())
-    seen = np.where(wrong | special, np.where(np.isfinite(ulps), ulps, np.inf), best)
+    counted = np.where(wrong | special, np.where(np.isfinite(ulps), ulps, np.inf), best)
     return OutputErrors(
         ulps=float(best[most]),
         rounding=int((right & (ulps <= 0.5 + 1e-6)).sum()),
         elements=len(own),
         wrong=tuple(_wrong(shadow, own, wrong | special, ulps, explained, elements.rows, sources)),
         is_sensitive=bool(elements.error[most] > limit[most]),
-        largest=_largest(elements, own, seen, shadow),
-        histogram=np.bincount(np.searchsorted(EDGES, seen), minlength=len(EDGES) + 1),
+        largest=_largest(elements, own, counted, shadow),
+        histogram=np.bincount(np.searchsorted(EDGES, counted), minlength=len(EDGES) + 1),
         needed=_needed(elements, right),
         lines=_lines(elements.rows, elements.unit, sources),
     )
@@ -212,9 +212,9 @@ class _Elements:
     """The elements of an output that a launch has stored, as arrays.
 
     Attributes:
-        actual: The stored values.
-        exact: The exact values.
-        error: The absolute differences.
+        actual: Values that the launch has stored.
+        exact: Exact values of the elements.
+        error: Absolute differences between stored and exact values.
         unit: One unit in the last place at each exact value.
         once: The absolute error of rounding each exact value to the type of the output.
         spacing: Relative spacing of the type in which the kernel has computed each element.
@@ -308,8 +308,8 @@ def _largest(
     """Return the largest error with its parts.
 
     Args:
-        elements: The elements.
-        own: Their slots.
+        elements: The elements of the output that the launch has stored.
+        own: Slots of these elements in the storage.
         ulps: Their errors in units in the last place; infinite for an infinity or NaN that is a
             defect, and zero for one that comes from the arguments.
         shadow: Shadow of the storage.

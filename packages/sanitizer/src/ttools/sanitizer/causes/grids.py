@@ -36,9 +36,9 @@ class WrongStep:
     """A loop that starts at the program id and does not step by the number of programs.
 
     Attributes:
-        loop: The loop.
+        loop: Operation of the loop.
         line: Line of the loop.
-        step: Its step.
+        step: Step by which the loop advances.
         programs: Number of programs along the axes of the program id.
     """
 

@@ -32,8 +32,8 @@ def race_advice(
     """Return how to correct a race whose cause is known; empty if synchronisation may be missing.
 
     Args:
-        checked: The launch.
-        conflict: The race.
+        checked: The launch in which the race occurs.
+        conflict: The conflicting accesses of the race.
         sites: Sites of the launch; the accesses of the race index them.
         cause: The mask, index or barrier that causes the race; None if it is unknown.
     """
@@ -98,7 +98,7 @@ def _of_strides(
     """Return advice if consecutive programs are closer to each other than the extent of the tile.
 
     Args:
-        checked: The launch.
+        checked: The launch in which the race occurs.
         operations: The two accesses; None if they are unknown.
         programs: Coordinates of their programs.
         differing: The axes along which the programs differ.

@@ -241,7 +241,7 @@ def _check(plan: Plan) -> None:
     size = sum(storage.size for storage in plan.storages)
     if size > MOST_MEMORY:
         raise PlanError(f"the plan uses {size:,} bytes; at most {MOST_MEMORY:,} are allocated")
-    names = [each.argument for each in plan.storages if isinstance(each, InputStorage)]
+    names = [s.argument for s in plan.storages if isinstance(s, InputStorage)]
     if len(set(names)) < len(names):
         raise PlanError("the plan has two storages for one argument")
     defined = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}

@@ -292,18 +292,18 @@ class MovedValues:
 
     def _remember(self, tensor: torch.Tensor, operator: str) -> str:
         """Remember a tensor, and return the operator that first made a tensor of its elements."""
-        found = self._find(tensor)
-        if found is not None:
-            return found
+        first = self._find(tensor)
+        if first is not None:
+            return first
         if _TELLING <= tensor.numel() <= _MOST:
-            known = self._tensors.setdefault((tensor.dtype, tensor.numel()), [])
-            known.append((tensor.detach().clone().reshape(-1), operator))
+            alike = self._tensors.setdefault((tensor.dtype, tensor.numel()), [])
+            alike.append((tensor.detach().clone().reshape(-1), operator))
         return operator
 
     def _find(self, tensor: torch.Tensor) -> str | None:
-        known = self._tensors.get((tensor.dtype, tensor.numel()), ())
+        alike = self._tensors.get((tensor.dtype, tensor.numel()), ())
         plain = tensor.detach().reshape(-1)
-        return next((operator for one, operator in known if _is_close(one, plain)), None)
+        return next((operator for one, operator in alike if _is_close(one, plain)), None)
 
 
 def short_name(operator: str) -> str:

@@ -33,7 +33,7 @@ def failing_condition(case: Case, domain: Domain, fails: Fails, tries: int) -> s
     Args:
         case: The reduced case that fails.
         domain: Domain of the inputs.
-        fails: Runs a case.
+        fails: Function that runs a case.
         tries: Maximum number of cases to run.
     """
     if case.after or case.order is not None:

@@ -526,7 +526,7 @@ class VerificationRun:
         Args:
             name: Class of the problem.
             is_located: If True, only problems with a source line count.
-            case: Case to run.
+            case: Case to run in a new process.
         """
         problems = [e for e in self._problems_of(case) if e.failure == name]
         located = [problem for problem in problems if problem.where]
