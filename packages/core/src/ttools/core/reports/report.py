@@ -160,8 +160,8 @@ def cause_text(group: Sequence[Finding]) -> str:
     parts = [texts[cause.kind]]
     if accesses:
         one = len(accesses) == 1
-        number = counted(len(accesses), "access", "accesses")
-        parts.append(f"{number} {'leaves its tensor' if one else 'leave their tensors'}")
+        leaving = counted(len(accesses), "access", "accesses")
+        parts.append(f"{leaving} {'leaves its tensor' if one else 'leave their tensors'}")
     races = len(group) - len(accesses) - undefined
     for number, noun, plural in (
         (races, "race", "races"),

@@ -132,8 +132,8 @@ class Replayer(Candidate):
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
         answer = super()._called(request)
         executor = self._executor
-        results = {"copied": executor.copied, "moved": executor.moved, "tables": executor.tables}
-        return answer | results
+        details = {"copied": executor.copied, "moved": executor.moved, "tables": executor.tables}
+        return answer | details
 
     def _recording(self, *_: Any) -> None:
         return None
