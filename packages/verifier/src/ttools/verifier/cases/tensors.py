@@ -135,6 +135,17 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
         whole_storage(tensor).copy_(source)
 
 
+def is_constant(tensor: torch.Tensor) -> bool:
+    """Return whether all elements of a tensor are equal; NaN is equal to NaN."""
+    values = tensor.reshape(-1)
+    if values.numel() < 2:
+        return True
+    same = values == values[0]
+    if values.is_floating_point() or values.is_complex():
+        same |= values.isnan() & values[0].isnan()
+    return bool(same.all())
+
+
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
     """Return the elements of an image as a contiguous tensor.
 

@@ -17,7 +17,7 @@ import torch
 from ttools.core.reports.numbers import number
 from ttools.core.reports.report import counted
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.cases.tensors import elements
+from ttools.verifier.cases.tensors import elements, is_constant
 
 
 class ConstantReferences:
@@ -41,13 +41,13 @@ class ConstantReferences:
         # A result that replaces the elements of an argument differs from what was there.
         if not results or any(part["name"].endswith(" after the call") for part in right["given"]):
             return
-        is_constant = all(map(_is_constant, results))
+        same = all(map(is_constant, results))
         if case.values != "drawn" or case.values_of:
-            self._special_values_differ |= not is_constant
+            self._special_values_differ |= not same
             return
         key = ", ".join(f"{name}={label}" for name, label in labels.items())
         self._counted[key] += 1
-        if is_constant:
+        if same:
             values = dict.fromkeys(_text(result[0]) for result in results)
             self._constant[key][" and ".join(values)] += 1
 
@@ -74,12 +74,6 @@ class ConstantReferences:
 
     def _constant_cases(self) -> Counter[str]:
         return Counter({key: values.total() for key, values in self._constant.items()})
-
-
-def _is_constant(result: torch.Tensor) -> bool:
-    if result.is_floating_point() or result.is_complex():
-        return bool(((result == result[0]) | (result.isnan() & result[0].isnan())).all())
-    return bool((result == result[0]).all())
 
 
 def _text(element: torch.Tensor) -> str:

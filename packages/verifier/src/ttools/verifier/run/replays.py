@@ -25,7 +25,7 @@ from typing import Any
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.cases.tensors import TensorImage, elements
+from ttools.verifier.cases.tensors import TensorImage, elements, is_constant
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.run.hidden import HiddenNumbers
 from ttools.verifier.run.processes import NotLoadedError, Processes
@@ -492,8 +492,8 @@ def _is_image(value: Any) -> bool:
 
 def _is_telling(image: TensorImage) -> bool:
     """Return whether a tensor is large and varied enough that no other is equal by coincidence."""
-    data = elements(image).reshape(-1)
-    return data.numel() >= _TELLING and bool((data != data[0]).any())
+    data = elements(image)
+    return data.numel() >= _TELLING and not is_constant(data)
 
 
 def _count_of(arguments: dict[str, Any]) -> int:
