@@ -25,7 +25,7 @@ from typing import Any
 from tools.harness import ROOT, end_process, ending, markdown
 from tools.libraries.outcomes import first_line
 
-#: Seconds between the request that a script ends and killing it.
+#: Seconds between asking a script to exit and killing it.
 _GRACE_SECONDS = 5.0
 _OUR_LINES = ("note:", "warning:", "ttools:")
 

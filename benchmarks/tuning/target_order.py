@@ -112,7 +112,10 @@ def print_table(path: Path, points: Sequence[Path]) -> None:
 def figures(
     measured: NDArray[np.float64], guessed: NDArray[np.float64]
 ) -> tuple[float, float, float, float]:
-    """Return rank correlation, regret of the first and of the best of four, and error factor."""
+    """Return the rank correlation, two regrets, and the error factor.
+
+    The regrets are those of the first configuration and of the best of the first four.
+    """
     order = np.argsort(guessed, kind="stable")
     best = measured.min()
     rank = float(spearmanr(measured, guessed).statistic)

@@ -140,7 +140,7 @@ def _run(
     jobs: int,
     console: Console,
 ) -> dict[str, Outcome]:
-    """Run the cases behind a progress bar; print wrong cases immediately."""
+    """Run the cases while showing a progress bar; print failing cases immediately."""
     outcomes: dict[str, Outcome] = {}
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cases", total=len(cases))

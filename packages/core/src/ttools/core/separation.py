@@ -36,12 +36,12 @@ _DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """A condition on a point.
+    """A condition on the values of named parameters.
 
     Attributes:
         text: The condition as it is shown, such as `BLOCK_K > 64` or `N % BLOCK != 0`.
         names: Names that it uses.
-        complexity: Order of simplicity; 1 for a comparison of one name with a value.
+        complexity: Rank of the condition, lower is simpler; 1 compares one name with a value.
     """
 
     text: str

@@ -31,8 +31,7 @@ _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocator
 #: The hook that returns the device of a pointer, used for `__cuda_array_interface__`.
 _DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-#: Number of entries in a virtual table before the functions: the offset to the complete object, and
-#: the type information.
+#: Number of vtable entries before the function pointers: the offset to the top and the type info.
 _BEFORE = 2
 
 _ENGINE = "_ZN5torch8autograd6Engine18get_default_engineEv"

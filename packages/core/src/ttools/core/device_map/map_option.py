@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: would select different kernels.
 CAPABILITY = (8, 0)
 _FORM = "cuda=cpu[,capability=X.Y][,sms=N]"
-#: Upper bound of `sms`. It exceeds that of any GPU, and limits the arrays of this length that
-#: scripts allocate.
+#: Upper bound of `sms`. No GPU has that many multiprocessors, and the bound limits the size of
+#: arrays that scripts allocate with one element per multiprocessor.
 _MOST_SMS = 65535
 
 

@@ -22,7 +22,7 @@ class CasesVerdict:
         function: Name of the function.
         verdict: The verdict, in the words of all commands.
         conclusion: The verdict as a sentence.
-        reason: Reason of an unknown verdict, or what weakens a pass; empty if there is none.
+        reason: Reason for an unknown verdict, or what weakens a pass; empty if there is neither.
         tried: Number of cases that were tried.
         kinds: Number of cases of each kind, with descriptions such as `with special values`.
         statements: What else was examined, and what was not.

@@ -389,14 +389,14 @@ class GpuCounting:
 
 
 class _TunedConfigs:
-    """Follows autotuners and the configurations of their launches during `following`.
+    """Tracks autotuners and the configurations of their launches while `following` is active.
 
     Args:
         leave_out: Function that receives the seconds of each trial.
         changed: Function that is called when `tuners` changes.
 
     Attributes:
-        tuners: Number of autotuners that are running; without any, a launch has no configuration.
+        tuners: Number of autotuners that are running. If it is 0, a launch has no configuration.
     """
 
     def __init__(self, leave_out: Callable[[float], None], changed: Callable[[], object]) -> None:

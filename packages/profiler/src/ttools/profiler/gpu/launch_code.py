@@ -85,7 +85,7 @@ class CallCode:
             parameters=", ".join(parameters), words=words, key=self._key, few=few
         )
         names = {**self._names, **values}
-        # Variables in cells of the function are faster than globals.
+        # The code is nested in a function because closure variables are faster than globals.
         inner = "".join(f"    {line}\n" for line in text.splitlines())
         maker = f"def make({', '.join(names)}):\n{inner}    return {name}\n"
         space: dict[str, Any] = {"__name__": __name__}

@@ -72,7 +72,7 @@ def traced_value(expr: Expr) -> int:
 
 
 def with_extents(expr: Expr, new: Mapping[int, Expr]) -> Expr:
-    """Replace extents by expressions, or by their lengths if there is no expression."""
+    """Replace each extent in `expr` by its expression in `new`, or by its length if it has none."""
     lengths = {s: s.tag for s in expr.base_symbols() if isinstance(s.tag, int)}
     return substitute(expr, {s: new.get(n, as_expr(n)) for s, n in lengths.items()})
 

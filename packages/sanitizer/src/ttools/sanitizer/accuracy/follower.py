@@ -592,7 +592,7 @@ def _bitcast(f: Follower, operation: str, arguments: Sequence[Any], result: Hand
 
 
 def _number(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
-    """Note that a truth value becomes a number."""
+    """Record that a boolean is converted to a number."""
     if isinstance(arguments[0].shadow, Truth):
         f.decisions.use("number", arguments[0].shadow, np.ones(result.data.shape, bool))
 

@@ -66,7 +66,7 @@ class Watcher(Protocol):
         """
 
     def allocated_on_device(self, tensor: Any) -> None:
-        """Handle the creation of a tensor's storage on a GPU, uninitialised."""
+        """Handle the allocation of uninitialised storage for a tensor on a GPU."""
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
         """Handle the growth of a storage, or `BareStorage`, that had `nbytes` bytes at `start`."""

@@ -252,7 +252,8 @@ def _mode(reader: Reader, is_reporting: Callable[[], bool]) -> Any:
                     reader.copied(read[0], result)
                 return result
             result = func(*args, **kwargs)
-            # An operator that changes its operands cannot be repeated, so all elements count.
+            # An operator that modifies its operands cannot be repeated, so all elements count as
+            # read.
             again = None if use.written else lambda: func(*args, **kwargs)
             for tensor in read:
                 reader.reads(tensor, result, again)

@@ -30,7 +30,8 @@ from ttools.sanitizer.races.releases import UNKNOWN, Releases
 from ttools.sanitizer.races.vector_clocks import Chains, Published, Replay, are_chains, published
 
 _NONE: Mapping[int, int] = {}
-#: Number of sequences that `orders_all` tries: those that the most programs release into.
+#: Maximum number of release sequences that `orders_all` tries. It takes those to which the largest
+#: number of programs release.
 _MOST_SEQUENCES = 4
 
 

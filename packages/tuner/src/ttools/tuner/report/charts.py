@@ -1,4 +1,4 @@
-"""Charts of a tuning as data for SVG: progress, parallel coordinates, heat map over shapes."""
+"""Charts of a tuning run, as data for SVG: progress, parallel coordinates, and a heat map."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _pair(path: Path, name: str, result: Any) -> Inputs:
 
 
 def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> Any:
-    """Return an autotuner over configurations; numeric inputs are its key.
+    """Return an autotuner over configurations, keyed by the numeric inputs.
 
     Args:
         kernel: The decorated kernel; an autotuner around it is replaced.
@@ -95,7 +95,7 @@ def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> 
         inputs: Inputs that the kernel is tuned for.
 
     Raises:
-        UsageError: Inputs or space name unknown parameters, or leave parameters out.
+        UsageError: The inputs or the space refer to unknown parameters, or omit parameters.
     """
     inner = kernel.fn if isinstance(kernel, triton_versions.autotuner_class()) else kernel
     function = triton_versions.innermost_jit_function(inner)

@@ -176,7 +176,7 @@ class _Memory:
         self._plan = plan
         self._storages: dict[int, Any] = {}
         self._views: dict[TensorSpec, torch.Tensor] = {}
-        #: By address: the number of a storage.
+        #: The number of each storage, by its address.
         self._numbers: dict[int, int] = {}
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, InputStorage):

@@ -26,7 +26,7 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell", _gru_cell
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     yield "_fused_rms_norm_backward", _rms_norm_backward
-    # Select torch's own composition of attention instead of another library.
+    # Select the backend that composes attention of torch's operators, instead of a fused kernel.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
     for library in ("cudnn", "miopen"):
         yield f"_use_{library}_ctc_loss", lambda *args: False

@@ -32,7 +32,7 @@ from ttools.ir.dialects.traits import (
 )
 from ttools.ir.semantics import moved_lanes
 
-#: The largest number of variables that an event carries; a finding shows the first of them.
+#: Maximum number of variables that an event carries. A finding shows only the first ones.
 _MOST_SHOWN = 12
 _DEEPEST = 24
 _WITH_SIGN = (

@@ -53,8 +53,7 @@ class Prober:
         numbers: The index of each operation in its module.
         bounds: The address and size of the memory that may be accessed, by pointer parameter.
         leaders: The first site of each evaluation of an operation.
-        copies: The site and the offset of the payload that copies of the same access in unrolled
-            code share.
+        copies: The site and payload offset that the copies of an access in unrolled code share.
         whole_tiles: The test of all lanes of an access, a `WholeTile` or None, by its operation and
             the function (of `Builder.bodies`) in which it was emitted.
         watches: If True, the function records the values of its variables.

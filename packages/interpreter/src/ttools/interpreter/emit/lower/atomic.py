@@ -386,7 +386,7 @@ def pack_width(op: Operation) -> int:
 
 
 def is_run(chunk: Chunk, element: Type) -> bool:
-    """Return whether the lanes are adjacent elements in ascending order if the guard holds."""
+    """Return whether, if the guard holds, consecutive lanes access consecutive elements."""
     size = SIZES[memory_type(element)]
     steps = tuple(size * lane for lane in range(chunk.width))
     return isinstance(chunk, Affine) and chunk.lanes == steps

@@ -216,7 +216,7 @@ class _Block:
         cells: Sequence[tuple[SSAValue, SSAValue]],
         stride: int,
     ) -> list[tuple[Vector, Vector]]:
-        """Return operands, each with the power of two that is its size (see `_size`)."""
+        """Return the operands, each paired with its size, which is a power of two (see `_size`)."""
         values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
         return [(value, self._size(value)) for value in values]
 
