@@ -46,11 +46,11 @@ STAMP := $(VENV)/.installed-$(PINS)
 ENGINE_TESTS := $(wildcard tests/core tests/ir tests/interpreter tests/watch tests/examples)
 DEMOS := vector_add softmax matmul strided_views liger
 
-.PHONY: help demo test lint typecheck bench fuzz explore docs ci ci-full smoke engine test-gpu constraints clean
+.PHONY: help demo test lint typecheck bench fuzz explore docs ci ci-full smoke smoke-oldest test-docs engine test-gpu constraints clean
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
-	  | while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+	  | while IFS='|' read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
 $(STAMP): $(PYPROJECTS) $(CONSTRAINTS)
 	@rm -f $(VENV)/.installed-*
@@ -75,6 +75,12 @@ test: $(STAMP) ## Run the tests; sets up everything first
 
 smoke: $(STAMP) ## Run the engine's smoke tests only
 	@$(PY) -m pytest -m smoke $(PYTEST_ARGS) tests
+
+smoke-oldest: ## Run the engine's smoke tests on the oldest supported version of Triton
+	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
+
+test-docs: $(STAMP) ## Run the notebooks and the commands of README.md
+	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests/docs/test_notebooks.py tests/workspace/test_readme.py
 
 engine: $(STAMP) ## Run the engine's tests only
 	@$(PY) -m pytest -m "not slow" $(SHARED) $(PYTEST_ARGS) $(ENGINE_TESTS)
@@ -112,9 +118,8 @@ docs: $(STAMP) ## Build the documentation into site/
 ci: $(STAMP) ## Everything a change must pass
 	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'
 	@$(MAKE) test TRITON='$(TRITON)'
-	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests/docs/test_notebooks.py tests/workspace/test_readme.py
+	@$(MAKE) -j 2 --output-sync=target test-docs smoke-oldest TRITON='$(TRITON)'
 	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
-	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
 ci-full: ci ## ci, slow tests, built packages, the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(SHARED) $(PYTEST_ARGS) tests
