@@ -377,7 +377,7 @@ def test_a_part_of_an_instance_is_an_error() -> None:
         ["i8"],
         {"asm_string": "mov.b32 $0, $1;", "constraints": "=r,r", "packed_element": 4},
     )
-    op.results[0].type = ir.TensorType((64,), ir.IntegerType(8))
+    op.results[0].define(ir.TensorType((64,), ir.IntegerType(8)), op, 0, None)
     with pytest.raises(
         UnsupportedError, match="pack = 4, but only 1 elements are computed at once"
     ):

@@ -39,7 +39,7 @@ def test_division_by_a_constant_is_cheap() -> None:
     op = make_op("arith.divsi", ["i32", "i32"], ["i32"], {})
     constant = ir.Operation("arith.constant")
     constant.results.append(op.operands[1])
-    op.operands[1].owner = constant
+    op.operands[1].define(op.operands[1].type, constant, 0, None)
     assert cost(op) < 8
 
 

@@ -14,7 +14,7 @@ from math import prod
 from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
-from ttools.ir.dialects import OPERATIONS, UNKNOWN, declared
+from ttools.ir.dialects import OPERATIONS, UNKNOWN
 from ttools.ir.dialects.traits import Trait
 
 
@@ -135,24 +135,39 @@ Attribute: TypeAlias = (
 )
 
 
-@dataclass(eq=False, slots=True)
 class Value:
-    """An SSA value: a result of an operation or an argument of a block."""
+    """An SSA value: a result of an operation or an argument of a block.
 
-    type: Type
-    name: str
-    owner: Operation | Block
-    index: int
-    location: SourceLocation | None = None
-    uses: list[tuple[Operation, int]] = field(default_factory=list)
+    Attributes:
+        type: The type; `define` changes it.
+        owner: The operation or the block; `define` changes it.
+        defining_op: The owner, if it is an operation.
+        is_tensor: True if the type is a tensor type.
+    """
 
-    @property
-    def defining_op(self) -> Operation | None:
-        return self.owner if isinstance(self.owner, Operation) else None
+    # Passes read these attributes more often than anything else, so they are not computed.
+    __slots__ = ("defining_op", "index", "is_tensor", "location", "name", "owner", "type", "uses")
 
-    @property
-    def is_tensor(self) -> bool:
-        return isinstance(self.type, TensorType)
+    def __init__(
+        self,
+        type: Type,
+        name: str,
+        owner: Operation | Block,
+        index: int,
+        location: SourceLocation | None = None,
+        uses: list[tuple[Operation, int]] | None = None,
+    ) -> None:
+        self.name = name
+        self.uses: list[tuple[Operation, int]] = [] if uses is None else uses
+        self.define(type, owner, index, location)
+
+    def define(
+        self, type: Type, owner: Operation | Block, index: int, location: SourceLocation | None
+    ) -> None:
+        """Set the definition of the value, which the parser may read after the first use."""
+        self.type, self.owner, self.index, self.location = type, owner, index, location
+        self.is_tensor = isinstance(type, TensorType)
+        self.defining_op: Operation | None = owner if isinstance(owner, Operation) else None
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -180,33 +195,62 @@ def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
             yield current
 
 
-@dataclass(eq=False, slots=True)
 class Operation:
-    """One operation; the last `operands` of a branch are the values forwarded to `successors`."""
+    """One operation; the last `operands` of a branch are the values forwarded to `successors`.
 
-    name: str
-    operands: list[Value] = field(default_factory=list)
-    results: list[Value] = field(default_factory=list)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    regions: list[Region] = field(default_factory=list)
-    successors: list[tuple[Block, list[Value]]] = field(default_factory=list)
-    location: SourceLocation | None = None
-    parent: Block | None = None
+    Attributes:
+        name: The name, such as `tt.load`; `rename` changes it.
+        declaration: The declaration of operations with this name.
+        traits: The traits of the declaration; use `has` to test for one of several.
+    """
+
+    __slots__ = (
+        "attributes",
+        "declaration",
+        "location",
+        "name",
+        "operands",
+        "parent",
+        "regions",
+        "results",
+        "successors",
+        "traits",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        operands: list[Value] | None = None,
+        results: list[Value] | None = None,
+        attributes: dict[str, Attribute] | None = None,
+        regions: list[Region] | None = None,
+        successors: list[tuple[Block, list[Value]]] | None = None,
+        location: SourceLocation | None = None,
+        parent: Block | None = None,
+    ) -> None:
+        self.operands: list[Value] = [] if operands is None else operands
+        self.results: list[Value] = [] if results is None else results
+        self.attributes: dict[str, Attribute] = {} if attributes is None else attributes
+        self.regions: list[Region] = [] if regions is None else regions
+        self.successors: list[tuple[Block, list[Value]]] = [] if successors is None else successors
+        self.location, self.parent = location, parent
+        self.rename(name)
+
+    def rename(self, name: str) -> None:
+        """Turn the operation into one with another name."""
+        self.name = name
+        # Every pass asks every operation for its traits, so they are not looked up by name.
+        self.declaration = OPERATIONS.get(name, UNKNOWN)
+        self.traits = self.declaration.traits
 
     @property
     def result(self) -> Value:
         (value,) = self.results
         return value
 
-    @property
-    def traits(self) -> frozenset[Trait]:
-        """The traits that the operation declares; use `has` to test for a single one."""
-        return OPERATIONS.get(self.name, UNKNOWN).traits
-
     def has(self, *traits: Trait) -> bool:
         """Return whether the operation is declared with any of the traits."""
-        # Every pass calls this method for every operation, so it avoids further calls.
-        return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
+        return not self.traits.isdisjoint(traits)
 
     def operand(self, name: str) -> Value | None:
         """Return the operand with a declared name.
@@ -215,7 +259,7 @@ class Operation:
             The first operand if the name stands for several. None if the operand is optional and
             absent, or if the declaration has no operand of this name.
         """
-        names = declared(self.name).operand_names
+        names = self.declaration.operand_names
         if name not in names:
             return None
         index = names.index(name)

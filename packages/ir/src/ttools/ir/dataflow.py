@@ -21,7 +21,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ttools.core.process.phases import tick
 from ttools.ir.core import Block, Operation, Value
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.flow import Edge
 from ttools.ir.dialects.traits import FUNCTION, LOOP, STRUCTURED
 from ttools.ir.nesting import outside_combines
@@ -170,7 +169,7 @@ def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
     op = block.parent_op
     if region is None or op is None:
         return [None]
-    edges = declared(op.name).flow
+    edges = op.declaration.flow
     if edges:
         number = 0 if region is op.regions[0] else op.regions.index(region)
         sources: list[Value | None] = []
@@ -192,7 +191,7 @@ def region_result_sources(op: Operation, index: int) -> list[Value]:
     """Return the values that may flow into result `index` of structured control flow."""
     return [
         _passed(op, edge)[index]
-        for edge in declared(op.name).flow
+        for edge in op.declaration.flow
         if edge.target is None and _is_taken(op, edge)
     ]
 
@@ -228,7 +227,7 @@ class Passing(NamedTuple):
 def passings(op: Operation) -> list[Passing]:
     """Return the values that a structured operation passes along each edge, in declared order."""
     passed: list[Passing] = []
-    for edge in declared(op.name).flow:
+    for edge in op.declaration.flow:
         if _is_taken(op, edge):
             source = None if edge.source is None else op.regions[edge.source].entry
             target = None if edge.target is None else op.regions[edge.target].entry
@@ -259,7 +258,7 @@ class Carried(NamedTuple):
 def carried_values(loop: Operation) -> list[Carried]:
     """Return the values that a loop of one region carries, in order."""
     enters = repeats = None
-    for edge in declared(loop.name).flow:
+    for edge in loop.declaration.flow:
         if edge.target == 0:
             enters, repeats = (edge, repeats) if edge.source is None else (enters, edge)
     assert enters is not None
@@ -285,7 +284,7 @@ def counted_loop(value: Value) -> tuple[Operation, int] | None:
     loop = value.owner.parent_op
     if loop is None or not loop.has(LOOP) or loop.loop_bounds is None:
         return None
-    return loop, value.index - declared(loop.name).flow[0].own
+    return loop, value.index - loop.declaration.flow[0].own
 
 
 def deciding_values(op: Operation) -> list[Value]:

@@ -49,7 +49,7 @@ def outline(module: Module, op: Operation) -> None:
     for block in region.blocks:
         end = block.terminator
         if end.name == f"{op.name}.return":
-            end.name = "tt.return"
+            end.rename("tt.return")
             types = [value.type for value in end.operands]
     module.functions[name] = function
     op.regions = [Region(parent=op)]

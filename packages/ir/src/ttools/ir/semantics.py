@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ttools.ir.core import IntegerType, Operation, Value, element_type, shape_of
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.coordinates import Lanes, ViewShapes
 from ttools.ir.dialects.integers import Integers, UnknownError
 
@@ -29,7 +28,7 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
     Returns:
         None if the domain derives nothing, or if the operation declares no integer semantics.
     """
-    meant = declared(op.name).integer
+    meant = op.declaration.integer
     if meant is None:
         return None
     try:
@@ -41,7 +40,7 @@ def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | No
 
 def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
     """Return whether a domain can derive a value for an operation's result, see `meaning`."""
-    meant = declared(op.name).integer
+    meant = op.declaration.integer
     if meant is None:
         return False
     try:
@@ -53,13 +52,13 @@ def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
 
 def is_view(op: Operation) -> bool:
     """Return whether the lanes of an operation's results are lanes of its operands."""
-    return declared(op.name).lanes is not None
+    return op.declaration.lanes is not None
 
 
 def lanes_of(value: Value) -> tuple[Lanes, ...]:
     """Return the coordinate map of a view's result, or `()` if no view computes the value."""
     op = value.defining_op
-    lanes = declared(op.name).lanes if op is not None else None
+    lanes = op.declaration.lanes if op is not None else None
     if op is None or lanes is None:
         return ()
     shapes = [shape_of(operand.type) for operand in op.operands]

@@ -22,7 +22,6 @@ from ttools.ir import (
     shape_of,
 )
 from ttools.ir.dataflow import passings
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import (
     BRANCH,
     CAST,
@@ -230,19 +229,19 @@ def _branch(op: Operation) -> str | None:
 
 def _computes_alike(op: Operation) -> bool:
     """Return whether all operands and results have the same type, which MLIR prints only once."""
-    format = declared(op.name).format or ""
+    format = op.declaration.format or ""
     return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
 
 
 #: Pairs of a condition and a rule for types. The rule after the first condition that holds is
 #: applied.
 _RULES: tuple[tuple[Callable[[Operation], bool], Callable[[Operation], str | None]], ...] = (
-    (lambda op: bool(declared(op.name).flow), _carries),
+    (lambda op: bool(op.declaration.flow), _carries),
     (lambda op: op.has(BRANCH), _branch),
     (lambda op: op.has(READS, WRITES) and op.operand("ptr") is not None, _access),
     (lambda op: op.has(DISPLACES), _pointer_sum),
     (lambda op: op.has(SELECTS), _selection),
-    (lambda op: declared(op.name).results == ("i1(lhs)",), _comparison),
+    (lambda op: op.declaration.results == ("i1(lhs)",), _comparison),
     (lambda op: {CAST, LINEAR} <= op.traits, _resized),
     (lambda op: op.has(SPREADS), _view),
     (_computes_alike, _all_alike),

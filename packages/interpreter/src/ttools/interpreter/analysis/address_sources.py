@@ -98,7 +98,7 @@ def address_sources(module: Module) -> AddressSources:
 
 def _makes_pointer(op: Operation) -> bool:
     """Return whether an operation converts integers to pointers."""
-    if not op.has(CAST) or not isinstance(element_type(op.results[0].type), PointerType):
+    if CAST not in op.traits or not isinstance(element_type(op.results[0].type), PointerType):
         return False
     return isinstance(element_type(op.operands[0].type), IntegerType)
 

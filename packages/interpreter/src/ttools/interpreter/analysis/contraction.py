@@ -158,7 +158,7 @@ def _fuse(op: Operation, product: _Term, addend: _Term) -> None:
     factors = product.value.defining_op
     assert factors is not None
     _drop_operands(op)
-    op.name = "math.fma"
+    op.rename("math.fma")
     op.operands = []
     for value in (*factors.operands, addend.value):
         add_operand(op, value)

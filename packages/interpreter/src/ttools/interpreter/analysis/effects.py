@@ -33,6 +33,9 @@ from ttools.ir.dialects.traits import (
     WRITES,
 )
 
+#: Operations without any of these traits have no effect on memory and make no pointers.
+_EFFECTIVE = frozenset({ATOMIC, BARRIER, CALL, CAST, READS, WRITES})
+
 
 class Provenance:
     """The origins of the pointers of one function, as indices of its parameters.
@@ -88,7 +91,8 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
 
 def synchronises(op: Operation) -> bool:
     """Return whether an operation can observe effects of other programs."""
-    return op.has(BARRIER, ATOMIC) or _is_strong_load(op)
+    traits = op.traits
+    return BARRIER in traits or ATOMIC in traits or (READS in traits and _is_strong_load(op))
 
 
 def _is_strong_load(op: Operation) -> bool:
@@ -172,10 +176,9 @@ def _is_zero(value: Value | None) -> bool:
 
 def makes_pointer(op: Operation) -> bool:
     """Return whether an operation converts integers or the contents of memory into pointers."""
-    if not op.results:
+    if not (op.has(READS, CAST) and op.results and _holds_address(op.results[0])):
         return False
-    made = isinstance(element_type(op.results[0].type), PointerType) and op.has(READS, CAST)
-    return made and not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
+    return not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
 
 
 def memory_effects(module: Module) -> MemoryEffects:
@@ -186,9 +189,11 @@ def memory_effects(module: Module) -> MemoryEffects:
         provenance = Provenance(function)
         public = function.attributes["visibility"] == "public"
         for op in function.walk():
+            traits = op.traits
+            if traits.isdisjoint(_EFFECTIVE):
+                continue
             synchronising |= synchronises(op)
             indirect |= makes_pointer(op)
-            traits = op.traits
             if CALL in traits:
                 # A callee may write through any pointer that is passed to it.
                 pointers = [v for v in op.operands if _holds_address(v)]

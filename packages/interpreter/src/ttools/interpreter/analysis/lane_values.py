@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ttools.interpreter.llvm.builder import byte_size
 from ttools.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.ir.dataflow import OnDemand, carried_values, counted_loop, reachable
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.coordinates import Lanes
 from ttools.ir.dialects.integers import Evaluation, UnknownError
 from ttools.ir.dialects.traits import CAST
@@ -157,7 +156,7 @@ class LaneValues(OnDemand["Numbers | None"]):
             return self._loop_inputs(*counted)
         if op is None or op.regions:
             return ()
-        if declared(op.name).integer is None and len(lanes_of(value)) != 1 and not op.has(CAST):
+        if op.declaration.integer is None and len(lanes_of(value)) != 1 and not op.has(CAST):
             return ()
         return op.operands
 
@@ -177,7 +176,7 @@ class LaneValues(OnDemand["Numbers | None"]):
         lanes = lanes_of(value)
         if lanes:
             return None if len(lanes) > 1 else viewed(arrays[0], lanes[0], op.operands[0], value)
-        if declared(op.name).integer is None:
+        if op.declaration.integer is None:
             return arrays[0] if op.has(CAST) and len(arrays) == 1 else None
         return self._domain.result(value, op, arrays)
 

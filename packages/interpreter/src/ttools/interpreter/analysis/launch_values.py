@@ -15,12 +15,11 @@ from ttools.interpreter.analysis.linear import Atom, Bounds, Linear
 from ttools.interpreter.llvm.builder import byte_size
 from ttools.ir import IntegerType, Operation, PointerType, Value, element_type
 from ttools.ir.dataflow import OnDemand, carried_values, counted_loop
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.dialects.traits import CAST, LOOP, STRUCTURED
 from ttools.ir.domains.intervals import Interval, IntervalDomain, full, holds, hull
 from ttools.ir.domains.regularity import Regularity, summands
-from ttools.ir.semantics import axes_through, lanes_of, meaning, moved_lanes, width_of
+from ttools.ir.semantics import axes_through, is_view, meaning, moved_lanes, width_of
 
 _FOLLOWED = (IntegerType, PointerType)
 #: Kinds of atoms whose value differs from lane to lane.
@@ -209,7 +208,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         op = value.defining_op
         if op is None or op.regions:
             return ()
-        if declared(op.name).integer is None and not lanes_of(value):
+        if op.declaration.integer is None and not is_view(op):
             return op.operands[:1] if op.has(CAST) else ()
         return [v for v in op.operands if isinstance(element_type(v.type), _FOLLOWED)]
 
@@ -236,7 +235,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
             if counted_loop(value) is not None:
                 return self._carried(op, value.index, after=True)  # type: ignore[return-value]
             return None if op.has(LOOP) else self._joined(op, value.index)
-        if lanes_of(value):
+        if is_view(op):
             source = op.operands[0] if len(op.operands) == 1 else None
             inner = self._operand(source) if source is not None else None
             return None if inner is None else self.viewed(value, inner)
@@ -277,7 +276,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         inner = self.known.get(op.operands[0]) if op.operands else None
         if not isinstance(inner, Pointer):
             return None
-        if lanes_of(value):
+        if is_view(op):
             moved = self.viewed(value, inner.distance)
             return None if moved is None else Pointer(inner.parameter, moved)
         if op.has(CAST):

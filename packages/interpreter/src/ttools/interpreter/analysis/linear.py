@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ttools.ir import Value
 from ttools.ir.domains.intervals import Interval
@@ -17,12 +16,14 @@ Atom: TypeAlias = "tuple[object, ...]"
 _MOST_COMBINED, _MOST_TRIED = 5, 300
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+_NO_TERMS: Mapping[Atom, int] = {}
+
+
+class Linear(NamedTuple):
     """An expression `constant + Σ factor * atom`; no factor is 0."""
 
     constant: int
-    terms: Mapping[Atom, int] = field(default_factory=dict)
+    terms: Mapping[Atom, int] = _NO_TERMS
 
     def plus(self, other: Linear, times: int = 1) -> Linear:
         """Return the sum of this and a multiple of another expression."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ttools.ir import Operation, Value, shape_of
 from ttools.ir.dialects.traits import LOADS
 from ttools.ir.domains.strides import StrideAnalysis, Strides
-from ttools.ir.semantics import lanes_of, moved_lanes
+from ttools.ir.semantics import is_view, moved_lanes
 
 
 def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[int, ...] | None:
@@ -79,7 +79,7 @@ def _fastest_axis(
 def _through(operation: Operation, operand: Value, axis: int) -> int | None:
     """Return the axis of the result that corresponds to an axis of an operand."""
     result = operation.results[0]
-    if lanes_of(result):
+    if is_view(operation):
         lanes = moved_lanes(result)
         return lanes.axes[axis] if lanes is not None and lanes.axes is not None else None
     return axis if shape_of(operand.type) == shape_of(result.type) else None

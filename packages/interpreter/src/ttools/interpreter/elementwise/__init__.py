@@ -129,9 +129,10 @@ def lower(
     if lowering is None:
         raise UnsupportedError(f"operation {op.name}", op.location)
     for operand in op.operands:
-        if str(ir.element_type(operand.type)) in FP8 and op.name not in _ANY_FLOAT:
+        element = ir.element_type(operand.type)
+        if isinstance(element, ir.FloatType) and element.name in FP8 and op.name not in _ANY_FLOAT:
             raise UnsupportedError(
-                f"{op.name} of {type_in_words(ir.element_type(operand.type))}",
+                f"{op.name} of {type_in_words(element)}",
                 op.location,
                 "convert 8-bit floats to float16 or wider before computing with them",
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import ttools.ir as ir
 from ttools.core.errors import UnsupportedError
@@ -21,8 +22,7 @@ BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 
 FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(NamedTuple):
     """A builder and the number of lanes of the vectors being built."""
 
     builder: Builder
@@ -107,7 +107,7 @@ class Lanes:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Vector:
     """An SSA value or literal with one element of LLVM type `scalar` per lane."""
 
@@ -240,8 +240,7 @@ def vector_of(builder: Builder, value: SSAValue) -> Vector:
     return Vector(Lanes(builder, lanes_of(value.type)), value)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One elementwise operation being lowered."""
 
     lanes: Lanes

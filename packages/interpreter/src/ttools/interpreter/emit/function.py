@@ -194,8 +194,11 @@ class Emitter:
         #: operation that is emitted outside such loops. It computes each lane of a tile at most
         #: once.
         self.evaluation = 0
-        #: Chunks that have been computed in the current scope, by the value's id and coordinates.
-        self._memo: dict[tuple[int, Coords], Chunk] = {}
+        #: Chunks that have been computed in the current scope, by coordinates and value.
+        self._memo: dict[Coords, dict[Value, Chunk]] = {}
+        #: The coordinates used last, with their entry of `_memo`. Successive evaluations nearly
+        #: always pass the same object, and hashing coordinates takes longer than looking it up.
+        self._latest: tuple[Coords | None, dict[Value, Chunk]] = (None, {})
         #: The operand of each view, and the map from lanes of the view to lanes of the operand.
         self._views: dict[Value, tuple[Value, Lanes]] = {}
         self._nested = 0
@@ -332,9 +335,9 @@ class Emitter:
     def cold(self) -> Iterator[None]:
         """Emit code in a block that does not always run, so its values are not reused after it."""
         saved, self._cold = self._cold, True
-        memo, self._memo = self._memo, dict(self._memo)
-        yield
-        self._cold, self._memo = saved, memo
+        with self._memo_of({at: dict(chunks) for at, chunks in self._memo.items()}):
+            yield
+        self._cold = saved
 
     @contextmanager
     def side(self) -> Iterator[None]:
@@ -347,21 +350,35 @@ class Emitter:
     @contextmanager
     def fresh_memo(self) -> Iterator[None]:
         """Begin a new scope for the body of a loop, in which no chunk has been computed yet."""
-        saved, self._memo = self._memo, {}
+        with self._memo_of({}):
+            yield
+
+    @contextmanager
+    def _memo_of(self, chunks: dict[Coords, dict[Value, Chunk]]) -> Iterator[None]:
+        """Use other computed chunks in a context."""
+        saved, self._memo, self._latest = self._memo, chunks, (None, {})
         yield
-        self._memo = saved
+        self._memo, self._latest = saved, (None, {})
+
+    def _computed(self, at: Coords) -> dict[Value, Chunk]:
+        """Return the chunks at some coordinates that have been computed in this scope."""
+        latest, chunks = self._latest
+        if latest is not at:
+            chunks = self._memo.setdefault(at, {})
+            self._latest = at, chunks
+        return chunks
 
     def evaluate(self, value: Value, at: Coords) -> Chunk:
         """Return the chunk of a tensor at some coordinates, read from its slot or computed."""
-        key = (id(value), at)
-        chunk = self._memo.get(key)
+        chunks = self._computed(at)
+        chunk = chunks.get(value)
         if chunk is None:
             self._nested += 1
             if self._nested > _MOST_NESTED:
                 self._evaluate_operands(value, at)
             chunk = self._evaluate(value, at)
             self._nested -= 1
-            self._memo[key] = chunk
+            chunks[value] = chunk
         return chunk
 
     def _evaluate_operands(self, value: Value, at: Coords) -> None:
@@ -381,7 +398,7 @@ class Emitter:
                 continue
             pending.pop()
             if current is not value and not self.is_at_hand(current, at):
-                self._memo[id(current), at] = self._evaluate(current, at)
+                self._computed(at)[current] = self._evaluate(current, at)
 
     def _operands_at(self, value: Value, at: Coords) -> list[Value]:
         """Return the operands that computing a chunk evaluates at the same coordinates."""
@@ -396,12 +413,12 @@ class Emitter:
 
     def remember(self, value: Value, at: Coords) -> Chunk:
         """Compute a chunk even if its tile is stored, and reuse it in the rest of this scope."""
-        chunk = self._memo[id(value), at] = self.compute(value, at)
+        chunk = self._computed(at)[value] = self.compute(value, at)
         return chunk
 
     def is_at_hand(self, value: Value, at: Coords) -> bool:
         """Return whether the chunk at `at` has been computed in this scope."""
-        return (id(value), at) in self._memo
+        return value in self._computed(at)
 
     def operand(self, value: Value, at: Coords) -> Chunk:
         """Return the chunk of an operand; a scalar is the same in every lane."""

@@ -15,7 +15,6 @@ from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.llvm.value import ARENA, FALSE, TRUE, SSAValue, integer, poison
 from ttools.interpreter.tiles.chunk import Chunk, Vector
 from ttools.ir import Operation, Value
-from ttools.ir.dialects import declared
 
 _LOOKUP = """define internal i64 @ttools.translate(ptr %table, i64 %address) #0 {
 entry:
@@ -88,6 +87,6 @@ def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None
     with b.only_if(bad, "foreign", "known"):
         payload = b.offset(ARENA, e.allocate(8))
         b.store(address, payload, 8)
-        access = declared(op.name).noun or "atomic"
+        access = op.declaration.noun or "atomic"
         site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
         call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

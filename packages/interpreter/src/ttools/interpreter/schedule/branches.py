@@ -81,9 +81,4 @@ def waits_for_yield(load: Operation) -> bool:
 def is_observable(op: Operation) -> bool:
     """Return whether an operation writes memory or observes writes of other programs."""
     traits = op.traits
-    return (
-        WRITES in traits
-        or CALL in traits
-        or synchronises(op)
-        or (op.name == "tt.elementwise_inline_asm" and elementwise.has_effects(op))
-    )
+    return WRITES in traits or CALL in traits or synchronises(op) or elementwise.has_effects(op)

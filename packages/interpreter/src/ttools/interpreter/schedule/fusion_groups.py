@@ -105,7 +105,7 @@ def find_fusion_groups(
                 current = FusionGroup([value], frozenset())
                 if not _join(current, None, reach, lanes):
                     current = None
-        elif not _may_wait(op, plan):
+        elif current is not None and not _may_wait(op, plan):
             close()
     close()
     return groups

@@ -49,6 +49,7 @@ from ttools.ir.dialects.traits import (
     COUNTED,
     CROSS_LANE,
     DISPLACES,
+    ELEMENTWISE,
     FROM_COORDINATES,
     FUNCTION,
     GATHERS,
@@ -73,6 +74,9 @@ COSTLY_REPEATED = 3
 #: A value of at least this cost is always stored. LLVM's time for a basic block grows with the
 #: square of its length, and compared with this cost, a store adds little to the run time.
 COSTLY_AT_ONCE = 400
+#: Elementwise operations and views with none of these traits need no tile in memory, except for
+#: some inline assembly.
+_FORCING = frozenset({ATOMIC, BRANCH, CALL, COUNTED, CROSS_LANE, FUNCTION, LOADS, STRUCTURED})
 #: The largest number of successive operations that change coordinates before a tile is stored. Each
 #: is emitted inside the next one and deepens Python's stack.
 _MOST_VIEWS = 16
@@ -112,8 +116,9 @@ class _Planner:
             for value in op.results if op not in self.plan.skipped else ():
                 if not value.is_tensor or self.plan.is_stored(value):
                     continue
-                cut = self._is_too_long(value)
-                if cut or self._should_store(value):
+                cost = self.cost(value) if self.fused else 0
+                cut = self._is_too_long(value, cost)
+                if cut or self._should_store(value, cost):
                     self.plan.store(value)
                     self._cost.pop(value, None)
                     self._views[value] = 0
@@ -191,6 +196,10 @@ class _Planner:
     # ---- values that must be stored
     def _store_forced(self, op: Operation) -> None:
         """Store the operands and results of an operation that must be in memory."""
+        traits = op.traits
+        if (ELEMENTWISE in traits or VIEW in traits) and traits.isdisjoint(_FORCING):
+            self._inline_assembly(op)
+            return
         if op.has(CROSS_LANE, ATOMIC, CALL):  # the operation itself fills a whole tile
             self._store_all(op.results)
         for value in _addressed(op):
@@ -207,8 +216,6 @@ class _Planner:
             (self._yields if op.has(LOOP) else self._branches)(op)
         elif op.name == "tt.dot_scaled":
             self._scaled_operands(op)
-        elif op.name == "tt.elementwise_inline_asm":
-            self._inline_assembly(op)
 
     def _store_all(self, values: Sequence[Value]) -> None:
         for value in values:
@@ -257,14 +264,15 @@ class _Planner:
         return self.fused and loads_unwritten(op, self.facts.readonly, self.provenance)
 
     # ---- values that are stored because that is faster
-    def _should_store(self, value: Value) -> bool:
+    def _should_store(self, value: Value, cost: int) -> bool:
         if not self.fused:
             op = value.defining_op
             return op is None or not (op.has(CONSTANT) or op.name == "ub.poison")
         op = value.defining_op
         if op is None or op.has(COUNTED):
             return False
-        cost = self.cost(value)
+        if cost < COSTLY_REPEATED:
+            return False
         users = {id(user): user for user, _ in value.uses}
         if cost >= COSTLY and len(users) > 1:
             return True
@@ -272,12 +280,12 @@ class _Planner:
             self._repeats(value, user) for user in users.values()
         )
 
-    def _is_too_long(self, value: Value) -> bool:
+    def _is_too_long(self, value: Value, cost: int) -> bool:
         """Return whether a value must be stored in order to limit the compilation time."""
         op = value.defining_op
         if not self.fused or op is None or op.has(COUNTED):
             return False
-        return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
+        return cost >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
 
     def _views_below(self, value: Value) -> int:
         """Return the length of the longest chain of coordinate changes, down to stored values."""
@@ -302,14 +310,16 @@ class _Planner:
 
     def cost(self, value: Value) -> int:
         """Return the estimated number of cycles for evaluating 16 lanes of a value at a use."""
-        if self.plan.is_stored(value) or not value.is_tensor:
-            return 1 if value.is_tensor else 0
-        if value.defining_op in self.plan.lane_swaps:
-            return self.cost(self.plan.lane_swaps[value.defining_op][0]) + 2
+        if not value.is_tensor:
+            return 0
+        if self.plan.is_stored(value):
+            return 1
         remembered = self._cost.get(value)
         if remembered is not None:
             return remembered
         op = value.defining_op
+        if op in self.plan.lane_swaps:
+            return self.cost(self.plan.lane_swaps[op][0]) + 2
         cost = 0
         if op is not None and not op.has(COUNTED):
             cost = sum(self.cost(v) for v in op.operands)

@@ -15,7 +15,7 @@ For example, the chunks of `tl.arange(0, 64) * 4` with 16 lanes have the coordin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
@@ -28,7 +28,6 @@ ZERO = integer(0, "i32")
 ANY_DIVISOR = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
 class Axis:
     """Coordinates along one axis: `base + lanes[l]` for lane l.
 
@@ -38,17 +37,23 @@ class Axis:
         divisor: A power of two that divides `base` and exceeds every lane offset.
     """
 
-    base: SSAValue
-    lanes: tuple[int, ...]
-    divisor: int
-    _hash: int = field(init=False, repr=False, compare=False)
+    __slots__ = ("_hash", "base", "divisor", "lanes")
 
-    def __post_init__(self) -> None:
+    def __init__(self, base: SSAValue, lanes: tuple[int, ...], divisor: int) -> None:
+        self.base, self.lanes, self.divisor = base, lanes, divisor
         # Cache the hash, because coordinates are dictionary keys that are looked up often.
-        object.__setattr__(self, "_hash", hash((self.base, self.lanes, self.divisor)))
+        self._hash = hash((base, lanes, divisor))
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Axis)
+            and self.base == other.base
+            and self.lanes == other.lanes
+            and self.divisor == other.divisor
+        )
 
     @property
     def width(self) -> int:

@@ -8,7 +8,7 @@ the sum cannot wrap.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue, integer
@@ -24,6 +24,14 @@ def wrap_signed(value: int, bits: int) -> int:
     """Return a literal as a signed integer of `bits` bits, wrapped around."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def wrapped(lanes: Sequence[int], bits: int) -> tuple[int, ...]:
+    """Return the offsets of lanes as signed integers of `bits` bits, wrapped around."""
+    limit = 1 << (bits - 1)
+    if -limit <= min(lanes) and max(lanes) < limit:
+        return tuple(lanes)
+    return tuple([wrap_signed(lane, bits) for lane in lanes])
 
 
 class Integers:

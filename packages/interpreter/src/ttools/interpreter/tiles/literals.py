@@ -20,12 +20,13 @@ _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0:
 
 def fold(b: Builder, op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     """Return the result of an operation on literal integers; None for any other operation."""
+    if len(chunks) != 2 or (left := _numbers(chunks[0])) is None:
+        return None
     bitwise = _bitwise(op)
     if bitwise is None and op.name != "arith.cmpi":
         return None
-    operands = [_numbers(chunk) for chunk in chunks]
-    left, right = operands
-    if left is None or right is None:
+    right = _numbers(chunks[1])
+    if right is None:
         return None
     pairs = zip(left, right, strict=True)
     element = element_type(op.result.type)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ttools.interpreter.llvm.builder import Builder
@@ -93,16 +94,11 @@ class Traversal:
 
     def lane_stride(self, axis: int) -> int:
         """Return the number of lanes between neighbours along `axis`."""
-        stride = 1
-        for k in reversed(self.order):
-            if k == axis:
-                return stride
-            stride *= self.lanes_along[k]
-        raise ValueError(axis)
+        return _lane_stride(self.order, self.lanes_along, axis)
 
     def axis_lanes(self, axis: int) -> tuple[int, ...]:
-        stride, n = self.lane_stride(axis), self.lanes_along[axis]
-        return tuple(lane // stride % n for lane in range(self.width))
+        """Return the offset of each lane along `axis`."""
+        return _axis_lanes(self.order, self.lanes_along, axis)
 
     def axis(self, axis: int, base: SSAValue) -> Axis:
         """Return the coordinates of a chunk along an axis.
@@ -112,6 +108,17 @@ class Traversal:
         """
         divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]
         return Axis(base, self.axis_lanes(axis), divisor)
+
+
+def _lane_stride(order: tuple[int, ...], lanes_along: tuple[int, ...], axis: int) -> int:
+    slower = order.index(axis)
+    return prod(lanes_along[k] for k in order[slower + 1 :])
+
+
+@lru_cache(maxsize=1024)
+def _axis_lanes(order: tuple[int, ...], lanes_along: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    stride, n = _lane_stride(order, lanes_along, axis), lanes_along[axis]
+    return tuple(lane // stride % n for lane in range(prod(lanes_along)))
 
 
 def traversal(

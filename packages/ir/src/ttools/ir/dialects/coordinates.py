@@ -10,14 +10,12 @@ the result from those of the operand without separate code for each view. For ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Shape: TypeAlias = "tuple[int, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(NamedTuple):
     """The part of a coordinate map that describes one operand.
 
     Attributes:
@@ -39,21 +37,20 @@ class Lanes:
     ordered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ViewShapes:
+class ViewShapes(NamedTuple):
     """The shapes and attributes that a coordinate map depends on.
 
     Attributes:
         attributes: Attributes of the operation.
         operands: Shapes of the operands, `()` for scalars.
         result: Shape of the result.
-        index: Position of the result.
+        position: Position of the result.
     """
 
     attributes: Mapping[str, Any]
     operands: Sequence[Shape]
     result: Shape
-    index: int
+    position: int
 
 
 #: Returns one `Lanes` for each operand whose lanes occur in the result.
@@ -121,7 +118,7 @@ def join(view: ViewShapes) -> tuple[Lanes, ...]:
 def split(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of a split: each result has one coordinate of the operand's last axis."""
     rank = len(view.result)
-    return (Lanes(0, (*range(rank), None), (*(0,) * rank, view.index)),)
+    return (Lanes(0, (*range(rank), None), (*(0,) * rank, view.position)),)
 
 
 def any_order(view: ViewShapes) -> tuple[Lanes, ...]:

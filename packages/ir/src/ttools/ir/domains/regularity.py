@@ -93,9 +93,10 @@ class Regularity:
 
         Such an operation costs nothing per lane.
         """
-        operands = [(operand,) for operand in op.operands]
-        parts = meaning(_SumsAndProducts(), op, operands)
-        return parts is not None and len(parts) == 2 and self.is_regular(op.results[0])
+        if not self.is_regular(op.results[0]):
+            return False
+        parts = meaning(_SumsAndProducts(), op, [(operand,) for operand in op.operands])
+        return parts is not None and len(parts) == 2
 
     def is_index_division(self, op: Operation) -> bool:
         """Return whether an operation divides a regular index by a uniform number.

@@ -300,7 +300,7 @@ class ModuleParser:
             return value
         if self._undefined.pop(token, None) is None:
             self.cursor.error(f"`{token}` is defined twice", self.cursor.index - 1)
-        value.type, value.owner, value.index, value.location = type, owner, index, location
+        value.define(type, owner, index, location)
         return value
 
     def location(self) -> SourceLocation | None:
@@ -342,18 +342,19 @@ class ModuleParser:
         self._blocks.append({})
         start = cursor.index
         cursor.expect("{")
+        tokens = cursor.tokens
         block = ir.Block([], [], region)
         if arguments or (cursor.peek not in ("}", "") and cursor.peek[0] != "^"):
             region.blocks.append(block)
             self._define_arguments(block, arguments)
-        while not cursor.accept("}"):
-            token = cursor.peek
+        while (token := tokens[cursor.index]) != "}":
             if token[:1] == "^":
                 block = self._labelled_block(region)
             elif token:
                 block.operations.append(self.operation(block))
             else:
                 cursor.error("this `{` is never closed", start)
+        cursor.index += 1
         for label, target in self._blocks.pop().items():
             if target.parent is None:
                 cursor.error(f"the block `{label}` does not exist", cursor.index - 1)

@@ -19,5 +19,5 @@ def take_marks(module: Module) -> None:
         prefix = op.attributes.get("prefix")
         if isinstance(prefix, str) and prefix.startswith(DESCRIPTOR_MARK):
             *shape, element = prefix.removeprefix(DESCRIPTOR_MARK).split("x")
-            op.name = "ttools.descriptor"
+            op.rename("ttools.descriptor")
             op.attributes = {"block": tuple(map(int, shape)), "element": element}

@@ -13,7 +13,6 @@ from collections import Counter
 from math import prod
 
 from ttools.ir import FloatType, Operation, TensorType, element_type, shape_of
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import COMBINES, CROSS_LANE
 
 #: Triton's names of float types.
@@ -39,7 +38,7 @@ def cost(op: Operation) -> Counter[str]:
         return _combined(op)
     if is_product(op):
         return _dot(op)
-    operation = declared(op.name)
+    operation = op.declaration
     if not operation.unit:
         return Counter()
     unit: str = operation.unit

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ttools.ir import IntegerType, Operation, Value, element_type
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.dialects.traits import CAST, COMMUTATIVE, WIDENS
 from ttools.ir.semantics import meaning
@@ -267,7 +266,7 @@ def with_wraps(
     wraps = merged(w for operand in operands for w in operand.wraps)
     if not lost.any():
         return Lanes(data, None, (), unknown)
-    if 1 < width_of(op.results[0]) < 64 and declared(op.name).noun:
+    if 1 < width_of(op.results[0]) < 64 and op.declaration.noun:
         # If an operand was wrong already, only the earlier operation is recorded for the lane.
         before = either(*(lanes for _, lanes in wraps))
         new = lost if before is None else np.logical_and(*fit(lost, np.logical_not(before)))
@@ -278,7 +277,7 @@ def with_wraps(
 
 def computed(run: State, op: Operation) -> Lanes | None:
     """Return the integer result that an operation declares; None if it declares none."""
-    if declared(op.name).integer is None:
+    if op.declaration.integer is None:
         return None
     operands = [run.get(value) for value in op.operands]
     try:

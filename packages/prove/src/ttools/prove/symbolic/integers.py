@@ -15,7 +15,6 @@ from typing import Any
 
 from ttools.ir import IntegerType, Operation, PointerType, Value, element_type, shape_of
 from ttools.ir.combining import combined_by
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.integers import Integers, UnknownError
 from ttools.ir.dialects.traits import SPREADS
 from ttools.ir.expr import ZERO, Expr, as_expr, floordiv, maximum, minimum, modulo
@@ -395,7 +394,7 @@ class ExpressionIntegers(Integers[_Term]):
 
 def computed(kernel: State, op: Operation) -> AnyValue | None:
     """Return the integer result that an operation declares; None if it is unknown."""
-    if declared(op.name).integer is None:
+    if op.declaration.integer is None:
         return None
     domain = ExpressionIntegers(kernel, op)
     term = meaning(domain, op, [domain.operand(value) for value in op.operands])

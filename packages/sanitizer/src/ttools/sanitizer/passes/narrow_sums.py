@@ -13,7 +13,6 @@ from __future__ import annotations
 from ttools.ir import Module, Operation, Value
 from ttools.ir.combining import combined_by
 from ttools.ir.dataflow import carried_values
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import LOOP
 from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import operations
@@ -40,7 +39,7 @@ def _is_narrow(op: Operation) -> bool:
 
 
 def _adds_to(op: Operation, value: Value) -> bool:
-    return _is_narrow(op) and declared(op.name).noun == "sum" and value in op.operands
+    return _is_narrow(op) and op.declaration.noun == "sum" and value in op.operands
 
 
 def _products(op: Operation) -> list[Operation]:
@@ -49,5 +48,5 @@ def _products(op: Operation) -> list[Operation]:
     return [
         factor
         for factor in made
-        if factor is not None and _is_narrow(factor) and declared(factor.name).noun == "product"
+        if factor is not None and _is_narrow(factor) and factor.declaration.noun == "product"
     ]

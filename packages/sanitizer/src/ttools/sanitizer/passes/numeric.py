@@ -35,7 +35,6 @@ from ttools.ir import (
     Value,
     element_type,
 )
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.declaration import Invalid
 from ttools.ir.dialects.traits import (
     CHOOSES,
@@ -134,7 +133,7 @@ class _Origin:
 
 def _divides(op: Operation) -> bool:
     """Return whether an operation divides its first operand by its second one."""
-    return op.has(DIVIDES) or declared(op.name).unit == "divide"
+    return op.has(DIVIDES) or op.declaration.unit == "divide"
 
 
 def apply(
@@ -244,7 +243,7 @@ def _words(origin: _Origin) -> tuple[str, str]:
     if origin.kind == "truncated_division":
         symbol = truncated_division.symbol(origin.op)
         return truncated_division.MESSAGE.format(symbol), truncated_division.HELP
-    cause = _NANS.get(declared(origin.op.name).invalid)
+    cause = _NANS.get(origin.op.declaration.invalid)
     if origin.kind != "nan" or cause is None:
         return _MESSAGES[origin.kind], ""
     description, help_line = cause
@@ -360,7 +359,7 @@ def _lost(op: Operation, lookup: Lookup) -> list[_Origin]:
         for key in lookup.state(op.operands[-1])
         if isinstance(key, _Origin)
         and key.kind == "inf"
-        and (key.op.has(CROSS_LANE) or declared(key.op.name).invalid in _OVERFLOWING)
+        and (key.op.has(CROSS_LANE) or key.op.declaration.invalid in _OVERFLOWING)
     ]
 
 

@@ -33,7 +33,6 @@ from ttools.ir import (
     element_type,
     shape_of,
 )
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, LOADS, SELECTS
 from ttools.ir.rewriting import BOOLEAN, Builder
 from ttools.ir.semantics import conjunction, is_view, logic
@@ -336,7 +335,7 @@ def _is_absorbing(op: Operation) -> bool:
     if op.name == "arith.andi" or _is_disjunction(op):
         return True
     # A float times zero may be NaN.
-    is_product = len(op.operands) == 2 and declared(op.name).noun == "product"
+    is_product = len(op.operands) == 2 and op.declaration.noun == "product"
     return is_product and isinstance(element_type(op.result.type), IntegerType)
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from ttools.core.location import SourceLocation, chain_of
 from ttools.core.ownership import is_triton_file
 from ttools.ir import Module, Operation
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import CONSTANT, COUNTED
 from ttools.watch.variables.source_names import (
     Binding,
@@ -279,7 +278,7 @@ class _Search:
             if self._begins(source, at.location)
             and at.operation.results
             and not at.operation.has(CONSTANT)
-            and operator in (None, declared(at.operation.name).python)
+            and operator in (None, at.operation.declaration.python)
             and not any(u in operations for r in at.operation.results for u, _ in r.uses)
         ]
         index, several = item or (0, 1)

@@ -17,7 +17,7 @@ from ttools.interpreter.emit.function import Emitter, fused
 from ttools.interpreter.llvm.builder import byte_size, register_type
 from ttools.interpreter.llvm.value import FALSE, SSAValue, element_of
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
-from ttools.interpreter.tiles.integers import wrap_signed
+from ttools.interpreter.tiles.integers import wrap_signed, wrapped
 from ttools.ir import (
     IntegerType,
     Operation,
@@ -39,7 +39,7 @@ def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
     sign = 1 if name == "add" else -1
     base = (e.integers.add if name == "add" else e.integers.subtract)(a.base, b.base)
     bits = int(base.type[1:])
-    lanes = tuple(wrap_signed(x + sign * y, bits) for x, y in zip(a.lanes, b.lanes, strict=True))
+    lanes = wrapped([x + sign * y for x, y in zip(a.lanes, b.lanes, strict=True)], bits)
     guard = both_guards(e, a.guard, b.guard)
     exact: Closure | None = None
     if guard is not None:
@@ -74,7 +74,7 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         return _fallback(e, op, at)
     base = e.integers.multiply(a.base, b.base)
     factor = int(a.base) if a.base.is_literal else 0
-    lanes = tuple(wrap_signed(n * factor, int(base.type[1:])) for n in b.lanes)
+    lanes = wrapped([n * factor for n in b.lanes], int(base.type[1:]))
     divisor = max(e.integers.divisor(base), min(1 << 62, a.divisor * b.divisor))
     exact: Closure | None = None
     if b.guard is not None:
@@ -93,7 +93,7 @@ def shift_left(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         if b.base.isdigit() and int(b.base) < bits:
             factor = 1 << int(b.base)
             base = e.integers.multiply(a.base, wrap_signed(factor, bits))
-            lanes = tuple(wrap_signed(n * factor, bits) for n in a.lanes)
+            lanes = wrapped([n * factor for n in a.lanes], bits)
             return Affine(a.element, base, lanes, min(1 << 62, a.divisor * factor))
     return _fallback(e, op, at)
 
@@ -155,7 +155,7 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     target_type = register_type(target)
     bits = int(target_type[1:])
     base = e.integers.convert(chunk.base, target_type)
-    return Affine(target, base, tuple(wrap_signed(n, bits) for n in chunk.lanes), chunk.divisor)
+    return Affine(target, base, wrapped(chunk.lanes, bits), chunk.divisor)
 
 
 @fused("arith.remsi", "arith.remui", "arith.divsi", "arith.divui")

@@ -32,7 +32,6 @@ from ttools.ir import (
     Value,
     element_type,
 )
-from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import AXIS_INFO, COUNTED, FUNCTION, LOADS
 from ttools.ir.rewriting import Builder, Rewriter, replace_uses, with_element
 from ttools.ir.semantics import is_view
@@ -233,7 +232,7 @@ def _follow(
         access, argument = accesses.get(key.hint, (None, -1))
         message = f"the values contradict the hint {key.hint.describe()}"
         if access is not None and access.location is not None:
-            noun = declared(access.name).noun
+            noun = access.declaration.noun
             message += f", and the {noun} at line {access.location.line} relies on it"
         location = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
         shown = values_shown(
