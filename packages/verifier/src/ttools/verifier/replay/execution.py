@@ -231,8 +231,8 @@ class _IntegerData:
         found = set(self._floats)
         for storage, (integers, before) in self._before.items():
             changed = integers[integers != before].long()
-            data = changed[(changed > self._limit) | (changed < -self._limit)]
-            if data.unique().numel() >= _FEWEST_DATA:
+            data = changed[(changed > self._limit) | (changed < -self._limit)].sort().values
+            if int((data.diff() != 0).sum()) + 1 >= _FEWEST_DATA:
                 found.add(storage)
         return found
 
