@@ -404,6 +404,20 @@ def gathers_on_the_host(table, ids):
     return launched(copy_kernel, torch.cat([table[i : i + 1] for i in ids.tolist()]))
 
 
+def transpose_reference(x):
+    return x.t().contiguous()
+
+
+def moves_all_but_a_row(x):
+    """Let torch transpose, except for the first row."""
+    rows, n = x.shape
+    y = torch.empty(n, rows)
+    y[1:].copy_(x.t()[1:])
+    block = triton.next_power_of_2(rows)
+    copy_kernel[(1,)](x, y, 0, x.stride(0), rows, BLOCK=block)
+    return y
+
+
 def rounding_reference(x):
     return x.to(torch.bfloat16).to(torch.float32)
 
@@ -413,6 +427,67 @@ def rounds_by_conversions(x):
 
 
 # ---- work that is not counted
+def empty_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"], "bias": torch.empty(0)}
+
+
+def optional_reference(x, bias):
+    y = torch.softmax(x, 1)
+    return y + bias if bias.numel() else y
+
+
+def beside_an_empty_argument(x, bias):
+    """Compute with torch in a call with an argument that is always empty."""
+    return launched(copy_kernel, torch.softmax(x, 1))
+
+
+def product_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator)
+    return {"x": x, "w": torch.randn(columns, 24, generator=generator)}
+
+
+def product_reference(x, w):
+    return x @ w
+
+
+@triton.jit
+def fixed_point_kernel(x_ptr, y_ptr, s0, s1, n, scale, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    y = (x.to(tl.float64) * scale).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + row * n + c, y, mask=c < n)
+
+
+def product_of_integers(x, w):
+    """Let torch multiply integers that a kernel has made of floats."""
+    whole = []
+    for one in (x, w):
+        rows, n = one.shape
+        y = torch.empty(rows, n, dtype=torch.int64)
+        block = triton.next_power_of_2(n)
+        fixed_point_kernel[(rows,)](one, y, *one.stride(), n, 2.0**20, BLOCK=block)
+        whole.append(y[None])
+    z = torch.bmm(*whole)[0]
+    rows, n = z.shape
+    y = torch.empty(rows, n)
+    fixed_point_kernel[(rows,)](z, y, n, 1, n, 2.0**-40, BLOCK=triton.next_power_of_2(n))
+    return y
+
+
+def fills_integers(x):
+    """Let torch convert each element of a row when it fills an integer with it."""
+    rows, n = x.shape
+    whole = torch.zeros(rows, n, dtype=torch.int32)
+    floats = launched(scale_kernel, x)
+    for place in range(rows * n):
+        whole[place // n, place % n].fill_(floats[place // n, place % n])
+    y = torch.empty(rows, n)
+    convert_kernel[(rows,)](whole, y, n, BLOCK=triton.next_power_of_2(n))
+    return y
+
+
 def constant_in_a_part(x):
     """Fill one element of a tensor with a constant, so that all of it may seem constant."""
     buffer = torch.empty(x.numel() + 1)
@@ -500,6 +575,59 @@ def total_without_launch(x):
     y = torch.empty(())
     blocks = {"ROWS": 16, "BLOCK": triton.next_power_of_2(n)}
     total_kernel[(1,)](x, y, x.stride(0), x.stride(1), rows, n, **blocks)
+    return y
+
+
+@triton.jit
+def put_bits_kernel(y_ptr, i, bits):
+    tl.store(y_ptr + i, bits.to(tl.float32, bitcast=True))
+
+
+def bits_as_arguments(x):
+    """Pass the bits of each element of a result that depends on sizes only."""
+    y = torch.empty(x.shape)
+    rows, n = x.shape
+    for i in range(rows * n):
+        value = np.float32(math.sin(i // n * 0.37 + i % n * 0.11))
+        put_bits_kernel[(1,)](y, i, int(value.view(np.int32)))
+    return y
+
+
+def moves_a_table(x):
+    """Add one to a result that depends on sizes only, less one."""
+    return launched(add_one_kernel, positions(*x.shape) - 1.0)
+
+
+@triton.jit
+def add_one_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x + 1.0, mask=c < n)
+
+
+def integer_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-50, 50, (rows, columns), generator=generator)
+    return {"x": x, "w": torch.randn(columns, generator=generator)}
+
+
+def weighted_sums_reference(x, w):
+    return x.cumsum(1) * w
+
+
+def sums_on_the_host(x, w):
+    """Read an integer, so that the integers stay the same, and compute with all of them."""
+    x[0, 0].item()
+    storage = x.untyped_storage()
+    memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.int64)
+    strides = [8 * stride for stride in x.stride()]
+    values = np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], x.shape, strides)
+    sums = torch.from_numpy(values.cumsum(1).astype(np.float32))
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    weigh_kernel[(rows,)](sums, w, y, w.stride(0), n, BLOCK=block)
     return y
 
 

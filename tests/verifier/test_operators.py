@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import image_of
 from ttools.verifier.replay.execution import Executor
+from ttools.verifier.replay.moves import MovedValues
 from ttools.verifier.replay.plan import read_plan
 from ttools.verifier.replay.work import Work
 from ttools.verifier.run.provenance import work_of_torch
@@ -62,6 +63,7 @@ COMPUTING = {
     "bits": lambda x: x.view(torch.int32) & 0x7FFFFFFF,
     "integers in memory of floats": lambda x: x.view(torch.int32) * 2,
     "conversion to integers": lambda x: x.to(torch.int32),
+    "conversion by another operator": lambda x: torch.slice_scatter(x.new_zeros(16, dtype=int), x),
     "conversion of bits": lambda x: x.view(torch.int32).to(torch.bool),
     "constants between elements": lambda x: torch.linspace(x[0], x[1], 16).exp(),
     "a constant in a part": lambda x: with_constant(x)[:16].exp(),
@@ -226,6 +228,7 @@ def test_sorted_integers_of_kernels_count_as_tests() -> None:
         (lambda x: x.clone(), ""),
         (lambda x: x.view(4, 4).t().contiguous().t(), ""),
         (lambda x: x.exp().flip(0), ""),
+        (lambda x: x.view(torch.int32).flip(0).view(torch.float32), "flip"),
     ],
 )
 def test_elements_that_torch_moved_are_known_again(
@@ -239,7 +242,72 @@ def test_elements_that_torch_moved_are_known_again(
     data, problem = recorder.plan([("result", result)])
     assert not problem
     executor.run(read_plan(data), {"x": x})
-    assert executor.moved == ([["result", operator, False]] if operator else [])
+    assert executor.moved == ([["result", operator, False, 1.0]] if operator else [])
+
+
+X = torch.randn(13, 17, generator=torch.Generator().manual_seed(0))
+
+
+def between(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in which there is a gap behind each element of x."""
+    return torch.stack([x, torch.zeros_like(x)], dim=-1)
+
+
+def without_first_row(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([torch.zeros_like(x[:1]), x[1:], torch.zeros_like(x[:1])])
+
+
+@pytest.mark.parametrize(
+    ("made", "result", "least", "most"),
+    [
+        (torch.cat([X.flip(0), X[:0], torch.zeros(2, 17)]), X.flip(0), 1.0, 1.0),
+        (torch.cat([X.flip(0), torch.zeros(2, 17)]).view(torch.int32), X.flip(0), 1.0, 1.0),
+        (between(X.flip(0)), X.flip(0) * 1.00001, 1.0, 1.0),
+        (without_first_row(X.t()), X.t().contiguous(), 0.9, 0.95),
+        (torch.cat([X, torch.zeros(2, 17)]).bfloat16(), X.bfloat16(), 1.0, 1.0),
+        (torch.nn.functional.pad(X, (0, 15, 0, 3)), X.t().contiguous(), 0.0, 0.0),
+        (torch.cat([X, torch.zeros(2, 17)]), X.flip(0), 0.0, 0.0),
+        (torch.cat([X, torch.zeros(2, 17)]), X[2:], 0.0, 0.0),
+        (torch.cat([X.flip(0), torch.zeros(2, 17)]), X.flip(0).exp(), 0.0, 0.0),
+        (X.bfloat16(), X * 1.02, 0.0, 0.0),
+    ],
+)
+def test_parts_of_tensors_that_torch_moved_are_known_again(
+    made: torch.Tensor, result: torch.Tensor, least: float, most: float
+) -> None:
+    moves = MovedValues()
+    moves.argument(0, X)
+    place = TensorSpec(
+        storage=0, offset=0, shape=(13, 17), strides=(17, 1), dtype="float32", itemsize=4
+    )
+    moves.moved("aten::cat", [(place, X)], replace(place, storage=1), made, is_whole=True)
+    operator, share = moves.operator_of(result)
+    assert least <= share <= most
+    assert operator == ("cat" if least else "")
+
+
+def test_bytes_of_floats_that_are_viewed_as_bools_are_tested() -> None:
+    floats = TensorSpec(storage=0, offset=0, shape=(16,), strides=(1,), dtype="float32", itemsize=4)
+    work = Work()
+    work.contains_floats(0)
+    taken = replace(floats, shape=(64,), dtype="bool", itemsize=1)
+    work.operator("aten::any.dim", [taken], [replace(taken, storage=1, shape=(16,))])
+    assert work.counts == {"any": (0, 64, 64)}
+
+
+def test_an_argument_without_elements_permits_torch_only_if_the_result_depends_on_it() -> None:
+    x, bias = torch.randn(16), torch.empty(0)
+    recorder = PlanRecorder([("x", x), ("bias", bias)], is_on_host=False)
+    with watched(recorder):
+        softmax, joined = x.softmax(0), torch.cat([x, bias])
+    assert recorder.sources_of(softmax) == {"x"}
+    assert recorder.sources_of(joined) == {"x", "bias"}
+    answer = {"operators": [["_softmax", 16, 0, 16]], "launches": 1, "lazy": []}
+    images = {"x": image_of(x), "bias": image_of(bias)}
+    right = {"given": [described("result", softmax, {})], "operators": ["_softmax"]}
+    for sources, count in (([["x"]], 1), ([["bias", "x"]], 0)):
+        found = work_of_torch(answer, {**right, "sources": sources}, images, is_right=True)
+        assert len(found) == count
 
 
 def test_a_question_that_the_reference_asks_is_computing() -> None:

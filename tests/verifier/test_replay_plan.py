@@ -35,6 +35,7 @@ from ttools.verifier.replay.plan import (
     read_plan,
     write_plan,
 )
+from ttools.verifier.replay.tables import ConstantValues, numbers_of
 from ttools.verifier.workers.replayer import Replayer
 from ttools.verifier.workers.warm_up import warm_up
 
@@ -310,3 +311,30 @@ def test_changed_plans_do_no_harm_when_executed() -> None:
         worker.end()
     assert executed > 20
     assert elements(last["results"][0]["image"]).tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+TTIR = """
+%a = arith.constant dense<[1.5, -2.0e+00, 0x7F800000]> : tensor<3xf32> loc(#loc1)
+%b = arith.constant 1.250000e+00 : f32
+%c = arith.constant dense<1077936128> : tensor<16xi32>
+%d = arith.constant dense<"0x0000803F00000041"> : tensor<2xf32>
+%e = arith.constant 007.5 : i32
+%f = arith.constant 64 : i32
+"""
+
+
+def test_numbers_outside_of_memory_are_found() -> None:
+    value = ArgumentSpec(name="bits", type="i32", value=0x40A00000)
+    plan = launching(arguments=(value, ArgumentSpec(name="n", type="i32", value=7)))
+    plan = replace(plan, kernels=(TTIR,))
+    assert sorted(numbers_of(plan)) == [-2.0, 1.0, 1.25, 1.5, 3.0, 5.0, 8.0]
+
+
+def test_results_that_are_constants_are_found() -> None:
+    values = torch.linspace(0.0, 1.0, 40) ** 2
+    tables = ConstantValues()
+    tables.load([values.flip(0)])
+    assert tables.contain(values * -3.0 + 1.0)
+    assert not tables.contain(values.sqrt() + values)
+    assert ConstantValues(values.tolist()).contain(values)
+    assert not ConstantValues(values.tolist()).contain(values[1:] * 1.02)

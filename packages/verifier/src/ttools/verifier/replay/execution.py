@@ -10,10 +10,11 @@ import torch
 from msgspec.structs import replace
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ttools.core.spec import TensorSpec, tensor_on
+from ttools.core.spec import LaunchSpec, TensorSpec, tensor_on
 from ttools.interpreter.records.replay import launch_again, read_kernel
 from ttools.interpreter.run.interpretation import selecting_run
-from ttools.verifier.cases.tensors import dtype_of
+from ttools.verifier.cases.tensors import dtype_of, name_of
+from ttools.verifier.replay.moves import MovedValues
 from ttools.verifier.replay.operators import ALLOCATING, base_name, find_operator
 from ttools.verifier.replay.plan import (
     ConstantStorage,
@@ -26,13 +27,20 @@ from ttools.verifier.replay.plan import (
     Symbol,
 )
 from ttools.verifier.replay.tables import ConstantValues, numbers_of, whole_view
-from ttools.verifier.replay.work import CONVERTING, ComputedValues, MovedValues, Work, most
+from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
 
 #: The name of a kernel's source in messages.
 _SOURCE = Path("the plan")
+#: Integers are data if at least this many different ones are too large for indices; the limit of
+#: indices is at least this.
+_FEWEST_DATA, _LEAST_LIMIT = 8, 4096
+#: Types of integers that may be data, by Triton's names.
+_INTEGERS = {
+    f"{sign}{bits}": getattr(torch, f"int{bits}") for sign in "iu" for bits in (16, 32, 64)
+}
 
 
 class Executor:
@@ -44,8 +52,8 @@ class Executor:
     Attributes:
         work: Numbers of the elements on which operators of the last plan computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
-        moved: Results of the last plan that torch made of arguments by moves: name, operator, and
-            whether a kernel has copied them.
+        moved: Results of the last plan that torch made of arguments by moves: name, operator,
+            whether a kernel has copied them, and the share of the elements.
         tables: Results of the last plan that are copies of constants: name and description.
     """
 
@@ -97,8 +105,9 @@ class Executor:
                 continue
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
-            if by := self._moved.operator_of(result):
-                self.moved.append([name, by, spec.storage in self.work.of_kernels])
+            by, share = self._moved.operator_of(result)
+            if by:
+                self.moved.append([name, by, spec.storage in self.work.of_kernels, share])
             if spec.storage in self.work.constants:
                 self.tables.append([name, "a tensor that no kernel wrote"])
             elif self._constants.contain(result):
@@ -123,10 +132,15 @@ class Executor:
                 self._moved.moved(step.operator, operands, view, tensor, is_whole=is_whole)
 
     def _is_exact(self, step: OperatorStep, memory: _Memory, made: Sequence[torch.Tensor]) -> bool:
-        """Return False if an operator converts floats to integers or bools and changes values."""
+        """Return whether an operator that converts floats to integers or bools keeps the values.
+
+        Only conversions by `to` and `copy_` are examined.
+        """
         name = base_name(step.operator)
+        if name not in CONVERTING:
+            return False
         sources = step.arguments[name == "copy" :]  # `copy_` has its result as first operand
-        source = sources[0] if name in CONVERTING and sources else None
+        source = sources[0] if sources else None
         if not isinstance(source, TensorSpec):
             return True
         floats = memory.view(source)
@@ -147,7 +161,9 @@ class Executor:
         ]
         for argument in spec.arguments:
             if isinstance(argument.value, TensorSpec):
-                self._moved.load(argument.value, memory.view(argument.value))
+                storage = argument.value.storage
+                whole = whole_view(argument.value, plan.storages[storage].size)
+                self._moved.load(storage, memory.view(whole))
         self.work.launch(written)
         self._values.launch(written)
         self._moved.computed(written)
@@ -166,7 +182,59 @@ class Executor:
         run = selecting_run(spec.kernel)
         if run is None:
             raise PlanError("a plan is executed outside a run")
+        integers = _IntegerData(plan, spec, written, memory)
         launch_again(_SOURCE, spec, ttir, self._kernels[ttir], values, run, self._timeout)
+        for storage in integers.storages():
+            self.work.contains_floats(storage)
+
+
+class _IntegerData:
+    """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
+
+    Indices, lengths and flags are smaller than the largest storage of a plan has bytes.
+
+    Args:
+        plan: The plan.
+        spec: A launch that is about to be made.
+        written: Numbers of the storages that it may write to.
+        memory: The storages.
+    """
+
+    def __init__(
+        self, plan: Plan, spec: LaunchSpec, written: Iterable[int], memory: _Memory
+    ) -> None:
+        chosen = set(written)
+        self._limit = max([_LEAST_LIMIT, *(storage.size for storage in plan.storages)])
+        #: By storage: the integers, and their values before the launch.
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._floats: set[int] = set()
+        for argument in spec.arguments:
+            view = argument.value
+            if not isinstance(view, TensorSpec) or view.storage not in chosen:
+                continue
+            # Pointers to constant memory have the type `*k…`.
+            pointee = argument.type.removeprefix("*").removeprefix("k")
+            dtype = _INTEGERS.get(pointee)
+            if pointee.startswith(("fp", "bf")):
+                self._floats.add(view.storage)
+            elif dtype is not None:
+                size = plan.storages[view.storage].size // dtype.itemsize
+                place = replace(
+                    view, offset=0, shape=(size,), strides=(1,), itemsize=dtype.itemsize,
+                    dtype=name_of(dtype),
+                )  # fmt: skip
+                integers = memory.view(place)
+                self._before[view.storage] = integers, integers.clone()
+
+    def storages(self) -> set[int]:
+        """Return the storages to which the launch has written floats, or integers that are data."""
+        found = set(self._floats)
+        for storage, (integers, before) in self._before.items():
+            changed = integers[integers != before].long()
+            data = changed[(changed > self._limit) | (changed < -self._limit)].sort().values
+            if int((data.diff() != 0).sum()) + 1 >= _FEWEST_DATA:
+                found.add(storage)
+        return found
 
 
 class _Memory:

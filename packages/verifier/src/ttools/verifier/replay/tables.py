@@ -7,7 +7,10 @@ also be operands of operators, arguments of launches, or constants in the code o
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,8 +29,19 @@ _CLOSE = 5e-3
 #: A constant with dense values contains nearly any result. Such a constant also contains the result
 #: multiplied by this factor, and is then not reported.
 _CHANGED = 1.05
-#: A float in the TTIR of a kernel; the text of one that is not finite is hexadecimal.
-_LITERAL = re.compile(r"arith\.constant (?:dense<)?(-?\d+\.\d+(?:[eE][-+]?\d+)?)>? : ")
+#: The elements of a constant tensor in the TTIR of a kernel, and their type.
+_DENSE = re.compile(r"\bdense\s*<([^>]*)>\s*:\s*tensor\s*<[\dx\s]*x\s*(\w+)\s*>")
+#: A number with its type, and a number alone. Numbers that are not finite are hexadecimal.
+_SCALAR = re.compile(r"(?<![\w.])(-?\d[\w.+-]*)\s*:\s*(f\d+|bf\d+|i\d+)\b")
+_NUMBER = re.compile(r"-?0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+#: Bytes and format of the types whose bits are read as those of a float.
+_FORMATS = {
+    **dict.fromkeys(("f32", "i32"), (4, "<f")),
+    **dict.fromkeys(("f64", "i64"), (8, "<d")),
+    "f16": (2, "<e"),
+}
+#: Smaller integers are not the bits of a float.
+_LEAST_BITS = 1 << 20
 
 
 class ConstantValues:
@@ -48,7 +62,7 @@ class ConstantValues:
                 self._tables.append(tensor.clone())
 
     def contain(self, result: torch.Tensor) -> bool:
-        """Return whether a result consists of values of a constant, perhaps of scaled ones."""
+        """Return whether a result has values of a constant, perhaps multiplied or moved."""
         if result.numel() < _FEWEST or result.is_complex():
             return False
         values = _sorted(result)
@@ -62,14 +76,48 @@ class ConstantValues:
 
 
 def numbers_of(plan: Plan) -> Iterator[float]:
-    """Yield the floats among operands, arguments of launches, and in the code of kernels."""
+    """Yield the floats among operands, arguments of launches, and in the code of kernels.
+
+    Integers whose bits may be those of a float are such floats, too.
+    """
     for step in plan.steps:
         if isinstance(step, LaunchStep):
-            yield from _floats_of([argument.value for argument in step.spec.arguments])
+            for argument in step.spec.arguments:
+                yield from _floats_of([argument.value])
+                if type(argument.value) is int:
+                    yield from _float_of_bits(argument.value, argument.type)
         else:
             yield from _floats_of((*step.arguments, *step.keywords.values()))
     for ttir in plan.kernels:
-        yield from map(float, _LITERAL.findall(ttir))
+        for elements, kind in (*_DENSE.findall(ttir), *_SCALAR.findall(ttir)):
+            yield from _floats_in(elements, kind)
+
+
+def _floats_in(elements: str, kind: str) -> Iterator[float]:
+    """Yield the floats in the text of a constant of a type."""
+    size, _ = _FORMATS.get(kind, (4, ""))
+    if elements.lstrip().startswith('"'):  # the bytes of a large constant
+        digits = "".join(re.findall(r"[0-9A-Fa-f]{2}", elements.partition("x")[2]))
+        for at in range(0, len(digits), 2 * size):
+            word = bytes.fromhex(digits[at : at + 2 * size])
+            yield from _float_of_bits(int.from_bytes(word, "little"), kind)
+        return
+    for text in _NUMBER.findall(elements):
+        with contextlib.suppress(ValueError):  # the text may come from anywhere
+            if "0x" in text or kind.startswith("i"):
+                yield from _float_of_bits(int(text, 16 if "0x" in text else 10), kind)
+            else:
+                yield float(text)
+
+
+def _float_of_bits(bits: int, kind: str) -> Iterator[float]:
+    """Yield the float that has the bits of an integer, unless the integer is small."""
+    if kind not in _FORMATS or (kind != "f16" and abs(bits) < _LEAST_BITS):
+        return
+    size, layout = _FORMATS[kind]
+    (number,) = struct.unpack(layout, (bits % (1 << 8 * size)).to_bytes(size, "little"))
+    if math.isfinite(number):
+        yield number
 
 
 def _floats_of(values: Iterable[Any]) -> Iterator[float]:
@@ -101,16 +149,18 @@ def _is_linear(values: torch.Tensor) -> bool:
     return bool((steps == steps[:1]).all())
 
 
+def _normalised(values: torch.Tensor) -> torch.Tensor:
+    """Return sorted values, moved and scaled to a range from 0 to 1."""
+    lowest, highest = values[0], values[-1]
+    return (values - lowest) / (highest - lowest).clamp(min=1e-300)
+
+
 def _contains(table: torch.Tensor, values: torch.Tensor) -> bool:
     if table.numel() < values.numel() or not values.numel():
         return False
     if table.numel() == values.numel():
-        scale = table.abs().max()
-        scaled = values / values.abs().max() * scale
-        margin = _CLOSE * scale
-        return any(
-            bool(((table - other).abs() <= margin).all()) for other in (scaled, -scaled.flip(0))
-        )
+        one, other = _normalised(table), _normalised(values)
+        return any(bool(((one - e).abs() <= _CLOSE).all()) for e in (other, 1.0 - other.flip(0)))
     return _shares(table, values) == 1.0 and _shares(table, values * _CHANGED) < 0.5
 
 

@@ -5,8 +5,8 @@ All other operators are counted, including those that do not compute floats: the
 compares results decides whether the reference needs these. Integers that contain floats count as
 floats: views of memory that contains floats, conversions of floats that change their values, and
 operands of bit operators. Kernels can convert floats to integers and back, so operators on integers
-of kernels count as tests of floats. The counts are made when a call is recorded, and again when its
-plan is executed.
+of kernels count as tests of floats, and as computations if the integers are too large for indices.
+The counts are made when a call is recorded, and again when its plan is executed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ import torch
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import raw_bytes
-from ttools.verifier.replay.operators import ALLOCATING, REARRANGING, base_name, is_computing
+from ttools.verifier.replay.operators import (
+    ALLOCATING,
+    MOVING,
+    REARRANGING,
+    base_name,
+    is_computing,
+)
 
 #: Operators that make constants. Their results may also become outputs of kernels, see `launch`.
 _CONSTANT = """
@@ -53,13 +59,7 @@ CONVERTING = frozenset(["_to_copy", "copy"])
 #: many. Fewer are permitted, because wrappers read sizes and compute scales.
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
-_TELLING = 8
-#: Larger tensors that torch moved are not compared.
-_MOST = 1 << 20
-#: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
-#: multiplies by almost one only copies.
-_CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
-_CLOSE_F32 = 1e-4
+TELLING = 8
 
 
 class Work:
@@ -109,7 +109,8 @@ class Work:
         made_floats = [view for view in made if self._has_floats(view)]
         has_integers = any(map(_is_integer, made))
         changes = [(view, result) for view in floats for result in made if _changes(view, result)]
-        is_conversion = name in CONVERTING and bool(changes)
+        # Operators that copy into another tensor convert, too, such as `slice_scatter`.
+        is_conversion = name in MOVING and name not in ALLOCATING and bool(changes)
         is_of_bits = is_conversion and any(_is_integer(view) for view, _ in changes)
         # A kernel may write integers in a float type, and its wrapper may convert them.
         of_kernel = all(view.storage in self.of_kernels for view in floats)
@@ -138,7 +139,7 @@ class Work:
                 self._note_single("operators", short_name(operator))
             else:
                 self._note(short_name(operator), every, 0, every)
-            self._floats |= storages
+            self._floats |= {view.storage for view in made if view.dtype != "bool"}
         else:
             tested = every if is_of_kernel else most(floats)
             self._note(short_name(operator), 0, tested, every)
@@ -170,7 +171,7 @@ class Work:
         """Return whether a tensor has floats, or integers in memory that contained floats."""
         if _is_float(view):
             self._floats.add(view.storage)
-        return view.storage in self._floats and view.dtype != "bool"
+        return view.storage in self._floats
 
     def _note_single(self, kind: str, name: str) -> None:
         """Count the use of a single element, if there are many uses of this kind."""
@@ -205,7 +206,7 @@ class ComputedValues:
             every: Number of elements of the largest operand or result.
         """
         is_float = _is_float(view)
-        if (every if is_float else tensor.numel()) >= _TELLING:
+        if (every if is_float else tensor.numel()) >= TELLING:
             self._operators.setdefault(_digest(tensor), short_name(operator))
             if is_float:
                 self._floats[view.storage] = short_name(operator)
@@ -224,86 +225,9 @@ class ComputedValues:
     def operator_of(self, result: torch.Tensor) -> str:
         """Return the operator that computed a result; empty if none did, or if it is trivial."""
         is_float = result.is_floating_point() or result.is_complex()
-        if (result.numel() < _TELLING and not is_float) or _is_trivial(result):
+        if (result.numel() < TELLING and not is_float) or is_trivial(result):
             return ""
         return self._operators.get(_digest(result), "")
-
-
-class MovedValues:
-    """The tensors that torch made of arguments and constants, by moves and conversions alone.
-
-    They are found again by their elements, also in the results of kernels that only copy them.
-    """
-
-    def __init__(self) -> None:
-        #: By type and number of elements: tensors, and the operators that arranged or converted
-        #: them; empty for arguments.
-        self._tensors: dict[tuple[torch.dtype, int], list[tuple[torch.Tensor, str]]] = {}
-        #: By storage: the operator that wrote to it; empty if its elements are those of an argument
-        #: in the same order. Storages that a kernel or a computation has written to are left out.
-        self._storages: dict[int, str] = {}
-
-    def argument(self, storage: int, tensor: torch.Tensor | None = None) -> None:
-        """Remember an argument, or a storage that contains a constant or nothing."""
-        self._storages[storage] = ""
-        if tensor is not None:
-            self._remember(tensor, "")
-
-    def computed(self, storages: Iterable[int]) -> None:
-        """Forget storages that a kernel writes to, or an operator that computes."""
-        for storage in storages:
-            self._storages.pop(storage, None)
-
-    def moved(
-        self,
-        operator: str,
-        taken: Iterable[tuple[TensorSpec, torch.Tensor]],
-        view: TensorSpec,
-        tensor: torch.Tensor,
-        *,
-        is_whole: bool,
-    ) -> None:
-        """Remember a tensor that an operator moved or converted.
-
-        Args:
-            operator: Qualified name of the operator.
-            taken: Operands of the operator.
-            view: Place of the tensor.
-            tensor: The tensor with the elements.
-            is_whole: If True, the tensor fills its storage.
-        """
-        if not all(
-            other.storage in self._storages or self._find(elements) is not None
-            for other, elements in taken
-        ):
-            self.computed([view.storage])
-            return
-        name = self._remember(tensor, short_name(operator))
-        self._storages[view.storage] = name if is_whole else short_name(operator)
-
-    def load(self, view: TensorSpec, tensor: torch.Tensor) -> None:
-        """Remember a tensor that was filled in parts and that a kernel now reads."""
-        if view.is_dense and (operator := self._storages.get(view.storage)):
-            self._remember(tensor, operator)
-
-    def operator_of(self, result: torch.Tensor) -> str:
-        """Return the operator that made a result; empty if none did, or if it is trivial."""
-        return "" if _is_trivial(result) else self._find(result) or ""
-
-    def _remember(self, tensor: torch.Tensor, operator: str) -> str:
-        """Remember a tensor, and return the operator that first made a tensor of its elements."""
-        first = self._find(tensor)
-        if first is not None:
-            return first
-        if _TELLING <= tensor.numel() <= _MOST:
-            alike = self._tensors.setdefault((tensor.dtype, tensor.numel()), [])
-            alike.append((tensor.detach().clone().reshape(-1), operator))
-        return operator
-
-    def _find(self, tensor: torch.Tensor) -> str | None:
-        alike = self._tensors.get((tensor.dtype, tensor.numel()), ())
-        plain = tensor.detach().reshape(-1)
-        return next((operator for one, operator in alike if _is_close(one, plain)), None)
 
 
 def short_name(operator: str) -> str:
@@ -340,16 +264,7 @@ def _is_integer(view: TensorSpec) -> bool:
     return view.dtype.startswith(("int", "uint"))
 
 
-def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors have the same elements; floats may differ a little."""
-    if not one.is_floating_point():
-        return torch.equal(one, other)
-    close = _CLOSE.get(one.dtype, _CLOSE_F32)
-    pair = one.double(), other.double()
-    return bool(torch.isclose(*pair, rtol=close, atol=0.0, equal_nan=True).all())
-
-
-def _is_trivial(result: torch.Tensor) -> bool:
+def is_trivial(result: torch.Tensor) -> bool:
     """Return whether a result has equal elements, or none, or only one that is a round number."""
     plain = result.detach().reshape(-1)
     if not plain.numel():

@@ -29,6 +29,7 @@ from ttools.verifier.cases.tensors import TensorImage, elements, is_constant
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.run.hidden import HiddenNumbers
 from ttools.verifier.run.processes import NotLoadedError, Processes
+from ttools.verifier.run.provenance import MOVED_SHARE, only_moves
 from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
@@ -50,8 +51,12 @@ _MOST_ENDS = 3
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
+#: Bytes that a number takes, and bytes of numbers that any plan may contain.
+_NUMBER_BYTES, _LEAST_DATA = 4, 256
 #: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
+#: Share of a result that torch must have moved, if the reference computes.
+_NEARLY_ALL = 0.95
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
 
@@ -111,6 +116,10 @@ class Replays:
         other, why = self._other_inputs(case, trial, answer["reads"])
         if other is None:
             return self._check_on_known_inputs(case, trial, answer, why)
+        why = self._much_data(trial, answer)
+        if why:
+            self.reasons[why] += 1
+            return self._check_seen(case, trial)
         key = _key_of(trial)
         is_new, is_special = key not in self._known, _is_special(case)
         is_chosen = self._hidden.next("choice") % _ONE_IN == 0 or self.unseen < _FIRST_UNSEEN
@@ -213,8 +222,9 @@ class Replays:
             detail = "the result is the same if the launches of the call are left out"
             return [(_not_computed(detail), case)], False
         if again.moved and several(_is_moved):
-            part, operator, _ = min(again.moved)
-            detail = f"{part} was made by torch's `{operator}`, and the kernels only copy it"
+            part, operator, _, share = max(again.moved, key=lambda moved: (moved[3], moved[0]))
+            of_part = part if share == 1.0 else f"{share:.0%} of {part}"
+            detail = f"{of_part} was made by torch's `{operator}`, and the kernels only copy it"
             return [(_not_computed(detail), case)], False
         return [], True
 
@@ -273,7 +283,7 @@ class Replays:
             shows: Returns whether an execution shows it; None if its inputs do not decide that.
             how: How the plan is executed, see `Trials.repeat`.
         """
-        if min(case.sizes.values(), default=2) < 2:
+        if self._trials.is_of_one(case):
             return False  # for one element, many functions return it unchanged
         kept_values = {key: value for key, value in sent.items() if key in kept}
         trial = self._execute(case, sent, right, phase, **how)
@@ -356,8 +366,7 @@ class Replays:
 
         These are constants that are large compared with the arguments, or equal to a result.
         """
-        sizes = [len(e.data) for v in trial.sent.values() for _, e in flat(v) if _is_image(e)]
-        most = max(8, _SHARE * max(sizes, default=0))
+        most = _most_bytes(trial)
         images = [part["image"] for part in trial.results if part["kind"] == "tensor"]
         results = {digest_of(image.data) for image in images if _is_telling(image)}
         return [
@@ -365,6 +374,21 @@ class Replays:
             for digest, size in constants
             if digest in results or (size > most and digest not in self._known_constants)
         ]
+
+    def _much_data(self, trial: Trial, answer: dict[str, Any]) -> str:
+        """Return a reason if a plan may contain much data of arguments that keep their values.
+
+        The host reads such arguments, and can compute with all of their elements.
+        """
+        reads = answer["reads"]
+        sizes = [s for digest, s in answer["constants"] if digest not in self._known_constants]
+        size = sum(sizes) + _NUMBER_BYTES * answer["numbers"]
+        if not reads or size <= max(_LEAST_DATA, _most_bytes(trial)):
+            return ""
+        return (
+            f"the candidate reads elements of {_listed(reads)} on the host, and passes constants "
+            "that may contain a result"
+        )
 
     def _not_replayed(self, reason: str) -> list[tuple[Mismatch, Case]]:
         self.reasons[reason] += 1
@@ -396,6 +420,12 @@ class Replays:
             self._processes.end(self._worker)
         self._worker = None
         self._ends += 1
+
+
+def _most_bytes(trial: Trial) -> float:
+    """Return the number of bytes of constants that cannot contain a whole result of a call."""
+    sizes = [len(e.data) for v in trial.sent.values() for _, e in flat(v) if _is_image(e)]
+    return max(8, _SHARE * max(sizes, default=0))
 
 
 def _plan_request(trial: Trial) -> dict[str, Any]:
@@ -448,7 +478,12 @@ def _is_moved(trial: Trial) -> bool | None:
     if not is_right:
         return is_right
     telling = _telling_parts(trial.right).keys()
-    moved = {part: is_copied for part, _, is_copied in trial.moved if part in telling}
+    least = MOVED_SHARE if only_moves(trial.right) else _NEARLY_ALL
+    moved = {
+        part: is_copied
+        for part, _, is_copied, share in trial.moved
+        if part in telling and share >= least
+    }
     return moved.keys() == telling or any(moved.values())
 
 

@@ -16,10 +16,14 @@ from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
 from ttools.verifier.oracle.comparison import Mismatch, compare
+from ttools.verifier.run.answers import MalformedAnswerError, kept_results, require_answer
 from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.run.provenance import is_telling, work_of_torch
 from ttools.verifier.workers.results import PHASE, flat
+
+#: Maximum length of a text of a candidate in a report.
+_LONGEST_TEXT = 300
 
 
 @dataclass
@@ -56,8 +60,8 @@ class Trial:
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
         tables: Results of a repeated call that are copies of constants: name and description.
-        moved: Results of a repeated call that torch made of arguments by moves: name, operator, and
-            whether a kernel has copied them.
+        moved: Results of a repeated call that torch made of arguments by moves: name, operator,
+            whether a kernel has copied them, and the share of the elements.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -130,6 +134,11 @@ class Trials:
     def is_seeded(self) -> bool:
         """True if `inputs` takes a seed, so that there are other inputs of the same sizes."""
         return self._domain.seeded
+
+    def is_of_one(self, case: Case) -> bool:
+        """Return whether a size of a case is less than two, although the domain has larger ones."""
+        ranges = self._domain.sizes
+        return any(size < 2 <= ranges[name][1] for name, size in case.sizes.items())
 
     def drawn(self, case: Case) -> dict[str, Any]:
         """Return the inputs of a case as images; the key `error` if they cannot be drawn.
@@ -228,9 +237,13 @@ class Trials:
             return ended
         seconds = time.monotonic() - start
         self.is_telling = is_telling(right)
+        try:
+            require_answer(answer, sent)
+        except MalformedAnswerError as error:
+            return Trial(problems=[_death(error)])
         trial = self._trial_of(sent, right, answer)
         trial.seconds = seconds
-        trial.plan, trial.no_plan = answer.get("plan", b""), answer.get("no_plan", "")
+        trial.plan, trial.no_plan = answer.get("plan", b""), _in_one_line(answer.get("no_plan", ""))
         if is_first and not case.late_grad:
             trial.problems += self._changed_structure(case, sent, answer)
         self._remember(candidate, answer)
@@ -332,7 +345,8 @@ class Trials:
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
                 answer = candidate.ask({"do": "call", **call})
-            except WorkerEndedError as error:
+                require_answer(answer, earlier)
+            except (WorkerEndedError, MalformedAnswerError) as error:
                 return earlier, Trial(problems=[_death(error)])
             if "broken" in answer:
                 return earlier, Trial(unsupported=answer["broken"])
@@ -357,7 +371,7 @@ class Trials:
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
-            replaced=answer.get("replaced", []),
+            replaced=list(map(_in_one_line, answer.get("replaced", []))),
             tables=answer.get("tables", []),
             moved=answer.get("moved", []),
         )
@@ -467,23 +481,29 @@ class Trials:
     def _changed_results(self, candidate: Worker) -> list[Mismatch]:
         """Return a failure if a result of an earlier call has changed."""
         try:
-            kept = candidate.ask({"do": "kept"}).get("kept", [])
-        except WorkerEndedError as error:
+            kept = kept_results(candidate.ask({"do": "kept"}))
+        except (WorkerEndedError, MalformedAnswerError) as error:
             return [_death(error)]
         elements_before = self._kept.get(candidate.pid, {})
         for number, tensors in kept:
             before = elements_before.get(number)
             if before is None:
                 continue
-            for one, other in zip(before, tensors, strict=True):
+            for one, other in itertools.zip_longest(before, tensors):
                 if one is not None and one != other:
                     detail = "a later call changes the result of an earlier call"
                     return [Mismatch("stale_state", detail)]
         return []
 
 
+def _in_one_line(text: str) -> str:
+    """Return a text of a candidate, which must not look like lines of the report."""
+    return " ".join(text.split())[:_LONGEST_TEXT]
+
+
 def _text(error: dict[str, Any]) -> str:
-    return f"{error['kind']}: {error['text'].splitlines()[0]}"
+    first = next(iter(error["text"].splitlines()), "")
+    return f"{error['kind']}: {first}"
 
 
 def _why(ended: Trial) -> str:

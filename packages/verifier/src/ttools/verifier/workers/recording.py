@@ -82,6 +82,8 @@ class PlanRecorder:
         #: By storage: names of the arguments that its content may depend on.
         self._sources: dict[int, frozenset[str]] = {}
         self._names: dict[int, list[str]] = {}
+        #: Names of the arguments without memory, which have no address to find them by.
+        self._empty: set[str] = set()
         self._reads: set[str] = set()
         self._constant_bytes = 0
         self._refused, self._is_paused = "", False
@@ -103,6 +105,8 @@ class PlanRecorder:
             if tensor.is_floating_point():
                 self.work.contains_floats(number)
             self._sources[number] = frozenset(self._names[number])
+            if not storage.nbytes():
+                self._empty.add(name)
 
     # ---- what the program does
     def operator(self, func: Any, args: Any, kwargs: Any) -> _Call | None:
@@ -189,7 +193,7 @@ class PlanRecorder:
         if size:
             alive = None if live is None else StorageWeakRef(live)  # type: ignore[no-untyped-call]
             self._known[address] = number, size, alive
-        self._sources[number] = frozenset()
+        self._sources[number] = frozenset() if size else frozenset(self._empty)
         return number
 
     def view(self, tensor: torch.Tensor, *, is_made: bool = False) -> TensorSpec:

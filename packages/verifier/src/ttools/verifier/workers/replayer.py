@@ -29,6 +29,7 @@ from ttools.verifier.replay.plan import (
     is_filled_without_launches,
     read_plan,
 )
+from ttools.verifier.replay.tables import numbers_of
 from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
@@ -90,7 +91,8 @@ class Replayer(Candidate):
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
         """Read the plan of the following calls; return its constants and host reads.
 
-        `is_filled` says whether the results could be correct if the launches were left out.
+        `numbers` is the number of constants that are not in memory, see `numbers_of`. `is_filled`
+        says whether the results could be correct if the launches were left out.
 
         Args:
             blank: Digests of constants that are replaced by zeros.
@@ -104,6 +106,7 @@ class Replayer(Candidate):
         if blank:
             self._plan = replace(plan, storages=tuple(_blanked(e, blank) for e in plan.storages))
         return {
+            "numbers": len(set(numbers_of(plan))),
             "reads": list(plan.reads),
             "is_filled": is_filled_without_launches(plan),
             "constants": [

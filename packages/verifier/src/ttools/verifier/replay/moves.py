@@ -1,0 +1,287 @@
+"""Finds results that torch moved or converted, and that the kernels of a plan only copy.
+
+The tensors that torch makes of arguments, by moves and conversions alone, are remembered and found
+again by their elements. Kernels may copy them in parts, without gaps that torch has left, or as
+integers of the same bits. Elements that are in the same order in an argument are not counted, since
+a wrapper may copy an argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from ttools.core.spec import TensorSpec
+from ttools.verifier.replay.work import TELLING, is_trivial, short_name
+
+#: Larger tensors are not compared.
+_MOST = 1 << 20
+#: Larger results are only compared with whole tensors. Types of 16 bits have few different values,
+#: so their elements are searched one by one, in smaller tensors only.
+_MOST_ARRANGED, _MOST_SEARCHED = 1 << 18, 1 << 15
+#: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
+#: multiplies by almost one only copies.
+_CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
+_CLOSE_F32 = 1e-4
+#: A result is searched in tensors that have at least this share of its elements; the largest ones.
+_SHARE, _MOST_TABLES = 0.125, 32
+#: Elements are found by their values if at least this share of the values is different.
+_DIFFERENT = 0.9
+#: Results of fewer different values are not searched for in order, since any long tensor may
+#: contain them.
+_FEWEST_DIFFERENT = 16
+#: Share of neighbouring elements that may be in another order, because other elements are close to
+#: them; the order must be this many times as bad in the arguments.
+_DISORDER, _WORSE = 0.01, 4
+
+
+class MovedValues:
+    """The tensors that torch made of arguments and constants, by moves and conversions alone."""
+
+    def __init__(self) -> None:
+        #: Tensors, and the operators that arranged or converted them; empty for arguments.
+        self._tables: list[tuple[torch.Tensor, str]] = []
+        #: Indices of tensors by their number of bytes, and of floats by their number of elements.
+        self._by_size: dict[tuple[str, int], list[int]] = {}
+        #: By storage: the operator that wrote to it; empty if its elements are those of an argument
+        #: in the same order. Storages that a kernel or a computation has written to are left out.
+        self._storages: dict[int, str] = {}
+
+    def argument(self, storage: int, tensor: torch.Tensor | None = None) -> None:
+        """Remember an argument, or a storage that contains a constant or nothing."""
+        self._storages[storage] = ""
+        if tensor is not None:
+            self._remember(tensor, "")
+
+    def computed(self, storages: Iterable[int]) -> None:
+        """Forget storages that a kernel writes to, or an operator that computes."""
+        for storage in storages:
+            self._storages.pop(storage, None)
+
+    def moved(
+        self,
+        operator: str,
+        taken: Iterable[tuple[TensorSpec, torch.Tensor]],
+        view: TensorSpec,
+        tensor: torch.Tensor,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Remember a tensor that an operator moved or converted.
+
+        Args:
+            operator: Qualified name of the operator.
+            taken: Operands of the operator.
+            view: Place of the tensor.
+            tensor: The tensor with the elements.
+            is_whole: If True, the tensor fills its storage.
+        """
+        if not all(
+            other.storage in self._storages or self._find(elements) is not None
+            for other, elements in taken
+        ):
+            self.computed([view.storage])
+            return
+        name = self._remember(tensor, short_name(operator))
+        self._storages[view.storage] = name if is_whole else short_name(operator)
+
+    def load(self, storage: int, tensor: torch.Tensor) -> None:
+        """Remember a storage that was filled in parts and that a kernel now reads."""
+        if operator := self._storages.get(storage):
+            self._remember(tensor, operator)
+
+    def operator_of(self, result: torch.Tensor) -> tuple[str, float]:
+        """Return the operator that made elements of a result, and their share.
+
+        The operator is empty if there are no such elements, or if the result is trivial.
+        """
+        if is_trivial(result):
+            return "", 0.0
+        operator = self._find(result)
+        if operator is not None:
+            return operator, float(operator != "")
+        plain = result.detach().reshape(-1)
+        if not TELLING <= plain.numel() <= _MOST_ARRANGED:
+            return "", 0.0
+        if plain.is_floating_point():
+            values = _Values(plain.double(), _close(plain.dtype))
+            if values.are_different:
+                operator, share = self._arranged(values, plain.dtype)
+                if operator:
+                    return operator, share
+        return self._contained(plain)
+
+    def _remember(self, tensor: torch.Tensor, operator: str) -> str:
+        """Remember a tensor, and return the operator that first made a tensor of its elements."""
+        first = self._find(tensor)
+        if first is not None:
+            return first
+        if TELLING <= tensor.numel() <= _MOST and not tensor.is_complex():
+            flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+            for key in _keys(flat):
+                self._by_size.setdefault(key, []).append(len(self._tables))
+            self._tables.append((flat, operator))
+        return operator
+
+    def _find(self, tensor: torch.Tensor) -> str | None:
+        """Return the operator that made a tensor of the same elements; None if there is none."""
+        plain = tensor.detach().reshape(-1)
+        alike = dict.fromkeys(n for key in _keys(plain) for n in self._by_size.get(key, ()))
+        for table, operator in (self._tables[n] for n in alike):
+            # An argument of another type was converted, even if the elements are close.
+            is_alike = operator != "" or table.dtype == plain.dtype
+            if is_alike and _is_close(table, plain):
+                return operator
+        return None
+
+    # ---- parts of tensors
+    def _arranged(self, values: _Values, dtype: torch.dtype) -> tuple[str, float]:
+        """Return the operator that arranged floats of a result, and their share.
+
+        The elements have the order of a tensor that torch made, and another one in all arguments.
+        """
+        marks = torch.zeros_like(values.are_telling)
+        largest = "", 0
+        originals = [one for one, operator in self._tables if not operator]
+        for table, operator in self._large(values.count):
+            # An argument of another type was converted, by torch or by a kernel.
+            own_tables = [e for e in originals if e.dtype == dtype or table.dtype != dtype]
+            places = values.places(_as(table, dtype))
+            count = int((places >= 0).sum())
+            disorder = _disorder(places)
+            if count < TELLING or disorder > _DISORDER * count:
+                continue
+            found = places >= 0
+            own = min(
+                (_disorder_of(values.places(_as(e, dtype)), found) for e in own_tables),
+                default=math.inf,
+            )
+            if own <= _WORSE * disorder:
+                continue
+            marks |= found
+            largest = max(largest, (operator, count), key=lambda pair: pair[1])
+        return largest[0], float(marks.sum()) / max(1, int(values.are_telling.sum()))
+
+    def _contained(self, result: torch.Tensor) -> tuple[str, float]:
+        """Return the operator that made a tensor that contains a whole result in its order."""
+        bits = _bits(result)
+        if result.numel() > _MOST_SEARCHED or len(set(bits)) < _FEWEST_DIFFERENT:
+            return "", 0.0
+        for one, operator in self._tables:
+            if not operator and _is_subsequence(bits, _bits(_as(one, result.dtype))):
+                return "", 0.0
+        for one, operator in self._large(result.numel()):
+            if result.numel() <= one.numel() <= _MOST_SEARCHED and _is_subsequence(
+                bits, _bits(_as(one, result.dtype))
+            ):
+                return operator, 1.0
+        return "", 0.0
+
+    def _large(self, count: int) -> Iterator[tuple[torch.Tensor, str]]:
+        """Yield the largest tensors that torch made; they may contain much of `count` elements."""
+        made = [pair for pair in self._tables if pair[1] and pair[0].numel() >= _SHARE * count]
+        yield from sorted(made, key=lambda pair: -pair[0].numel())[:_MOST_TABLES]
+
+
+class _Values:
+    """The elements of a result, which are searched for in tensors.
+
+    Args:
+        values: The elements in double precision.
+        close: Relative difference of values that are equal.
+
+    Attributes:
+        count: Number of elements.
+        are_telling: True for the elements that are neither zero, infinite nor NaN.
+    """
+
+    def __init__(self, values: torch.Tensor, close: float) -> None:
+        self._values, self._close = values, close
+        self.count = values.numel()
+        self.are_telling = values.isfinite() & (values != 0)
+
+    @property
+    def are_different(self) -> bool:
+        """Return whether nearly all elements have values of their own."""
+        telling = self._values[self.are_telling]
+        return telling.numel() >= TELLING and _share_of_different(telling) >= _DIFFERENT
+
+    def places(self, table: torch.Tensor) -> torch.Tensor:
+        """Return the index in a table for each element; -1 if it is not there."""
+        nowhere = torch.full((self.count,), -1, dtype=torch.int64, device="cpu")
+        numbers = table.double()
+        usable = (numbers.isfinite() & (numbers != 0)).nonzero().reshape(-1)
+        if usable.numel() < 2:
+            return nowhere
+        ordered, order = numbers[usable].sort(stable=True)
+        at = torch.searchsorted(ordered, self._values).clamp(1, ordered.numel() - 1)
+        before, after = self._values - ordered[at - 1], ordered[at] - self._values
+        nearest = torch.where(before <= after, at - 1, at)
+        difference = torch.minimum(before.abs(), after.abs())
+        found = self.are_telling & (difference <= self._close * self._values.abs())
+        return torch.where(found, usable[order[nearest]], nowhere)
+
+
+def _disorder(places: torch.Tensor) -> int:
+    """Return how often the place of an element is not behind that of the one before it."""
+    known = places[places >= 0]
+    return int((known.diff() <= 0).sum())
+
+
+def _disorder_of(places: torch.Tensor, chosen: torch.Tensor) -> float:
+    """Return the disorder of chosen elements; infinite if one in ten or more is not there."""
+    places = places[chosen]
+    missing = int((places < 0).sum())
+    return math.inf if missing * 10 >= places.numel() else float(_disorder(places))
+
+
+def _share_of_different(values: torch.Tensor) -> float:
+    return float((values.sort().values.diff() != 0).double().mean())
+
+
+def _close(dtype: torch.dtype) -> float:
+    return _CLOSE.get(dtype, _CLOSE_F32)
+
+
+def _keys(tensor: torch.Tensor) -> Iterator[tuple[str, int]]:
+    yield "bytes", tensor.nbytes
+    if tensor.is_floating_point():
+        yield "floats", tensor.numel()
+
+
+def _as(table: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a table with the type of a result: floats stay floats, others are the same bits."""
+    if table.dtype == dtype or (table.is_floating_point() and dtype.is_floating_point):
+        return table
+    if table.nbytes % dtype.itemsize:
+        table = table.view(torch.uint8)[: table.nbytes // dtype.itemsize * dtype.itemsize]
+    return table.view(torch.uint8).view(dtype)
+
+
+def _bits(tensor: torch.Tensor) -> list[int]:
+    """Return the elements as integers of the same bits."""
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32}.get(tensor.element_size(), torch.int64)
+    bits: list[int] = tensor.contiguous().view(kind).tolist()
+    return bits
+
+
+def _is_subsequence(bits: list[int], table: list[int]) -> bool:
+    """Return whether a list contains the elements of another one in their order."""
+    following = iter(table)
+    return len(bits) <= len(table) and all(bit in following for bit in bits)
+
+
+def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have the same elements; floats may differ a little."""
+    are_wide = all(e.is_floating_point() and e.element_size() >= 4 for e in (one, other))
+    if one.dtype != other.dtype and not (are_wide and one.numel() == other.numel()):
+        if one.nbytes != other.nbytes or other.dtype == torch.bool:
+            return False
+        one = one.view(torch.uint8).view(other.dtype)
+    if not one.is_floating_point() or one.element_size() < 2:
+        return torch.equal(one.view(torch.uint8), other.contiguous().view(torch.uint8))
+    pair = one.double(), other.double()
+    close = _close(one.dtype)
+    return bool(torch.isclose(*pair, rtol=close, atol=0.0, equal_nan=True).all())

@@ -1,0 +1,89 @@
+"""Answers of a candidate's process are checked before anything is computed with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from msgspec.structs import replace as replaced
+
+from ttools.verifier.cases.tensors import TensorImage, image_of
+from ttools.verifier.run.answers import MalformedAnswerError, kept_results, require_answer
+from ttools.verifier.workers.results import described
+
+X = torch.arange(6.0).view(2, 3)
+SENT: dict[str, Any] = {"x": image_of(X), "scale": 2.0}
+
+
+def answer(**fields: Any) -> dict[str, Any]:
+    """Return an answer as a candidate's process sends it, with other fields."""
+    plain: dict[str, Any] = {
+        "call": 1,
+        "launches": 1,
+        "constants": [64],
+        "kernels": ["k"],
+        "findings": [],
+        "results": [described("result", X, {}), described("count", 3, {})],
+        "lazy": [],
+        "operators": [["exp", 6, 0, 6]],
+        "stored": {},
+        "changed": [],
+        "reshaped": [],
+        "arguments": {"x": image_of(X).data, "scale": 2.0},
+        "structure": ["cpu", b""],
+    }
+    return plain | fields
+
+
+def with_image(**fields: Any) -> list[dict[str, Any]]:
+    """Return a result whose elements are described in another way."""
+    image = image_of(X)
+    return [
+        described("result", X, {})
+        | {"image": TensorImage(replaced(image.spec, **fields), image.data)}
+    ]
+
+
+def test_an_answer_of_the_usual_form_is_accepted() -> None:
+    require_answer(answer(), SENT)
+    require_answer({"broken": "an error of ttools"}, SENT)
+    failed = {"error": {"kind": "ValueError", "text": "no", "where": ""}}
+    few = {key: answer()[key] for key in ("launches", "constants", "kernels", "findings")}
+    require_answer(few | failed, SENT)
+    require_answer(answer(arguments={"x": b"", "scale": 2.0}, reshaped=["x"]), SENT)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        7,
+        {},
+        answer(results=7),
+        answer(results=[{"kind": "tensor"}]),
+        answer(results=[{"name": "result", "kind": "list", "value": []}]),
+        answer(results=with_image(shape=(2**40,), strides=(0,))),
+        answer(results=with_image(strides=(0, 0))),
+        answer(results=with_image(dtype="int32")),
+        answer(results=[described("result", X, {}) | {"dtype": "device"}]),
+        answer(results=[described("result", X, {}) | {"image": b""}]),
+        answer(findings=["race"]),
+        answer(findings=[{"kind": "race"}]),
+        answer(operators=[["exp", "many"]]),
+        answer(arguments={}),
+        answer(arguments={"x": b"", "scale": 2.0}),
+        answer(error={"text": "no"}),
+        answer(replaced=[1]),
+        answer(plan="none"),
+    ],
+)
+def test_an_answer_of_another_form_is_rejected(malformed: Any) -> None:
+    with pytest.raises(MalformedAnswerError, match="sent an answer of another form"):
+        require_answer(malformed, SENT)
+
+
+def test_results_that_are_kept_are_checked() -> None:
+    assert kept_results({"kept": [[1, [b"ab", b""]]]}) == [(1, [b"ab", b""])]
+    for malformed in ({"kept": [[1]]}, {"kept": [[1, ["ab"]]]}, None):
+        with pytest.raises(MalformedAnswerError):
+            kept_results(malformed)
