@@ -49,6 +49,7 @@ from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.not_restored import Restoring, tuned_launch
+from ttools.sanitizer.saved_tensors import SavedTensors
 from ttools.sanitizer.unread_tensors import UnreadTensors
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class Session:
             if Memcheck.name in options.checks
             else None
         )
+        self._saved = (
+            SavedTensors(lambda finding: self._add([finding]))
+            if Memcheck.name in options.checks
+            else None
+        )
         self._watches = ExitStack()
         self._entered = 0
 
@@ -132,6 +138,8 @@ class Session:
         if self._entered == 0:
             if self._unread is not None:
                 self._unread.close()
+            if self._saved is not None:
+                self._saved.close()
             self._outputs.close()
             self._accuracy.close()
             self._watches.close()
@@ -234,6 +242,8 @@ class Session:
             checked.findings += self._restoring.findings(checked, tuned)
         if self._unread is not None:
             checked.findings += self._unread.findings(checked)
+        if self._saved is not None:
+            self._saved.remember(checked)
         checked.memory_owners = ()
         if checked.findings:
             self._add_with_callers(checked.findings, is_from_here)
