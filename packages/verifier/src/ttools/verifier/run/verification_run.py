@@ -141,7 +141,9 @@ class VerificationRun:
     def _run(self) -> Verification:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
         self._trials.fail_on = self._options.fail_on
+        self._trials.fail_on_torch = self._options.fail_on_torch
         self._independent = IndependentReferences(self._trials.inplace)
+        self._finishing = ""
         for name in patched:
             self._note(f"loading the reference replaced `{name}`; the original was restored")
         self._hidden = HiddenNumbers(self._processes.hidden())
@@ -298,6 +300,7 @@ class VerificationRun:
             labels = self._domain.labels(case.choices)
             self._constants.count(case, labels, trial.right)
             self._independent.count(case, labels, trial.sent, trial.right)
+            self._finishing = self._finishing or trial.finishing
             self._replay(case, trial)
         return trial
 
@@ -566,6 +569,7 @@ class VerificationRun:
                 reasons.append("the reference is constant in all cases")
             notes += self._constants.notes()
             notes += self._independent.notes()
+            notes += [self._finishing] if self._finishing else []
             if not replay.verified:
                 required = self._options.replay == "required"
                 verdict = "inconclusive" if required else verdict
