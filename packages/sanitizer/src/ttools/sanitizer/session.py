@@ -49,6 +49,7 @@ from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.not_restored import Restoring, tuned_launch
+from ttools.sanitizer.pruned_configs import PrunedConfigs, explained
 from ttools.sanitizer.saved_tensors import SavedTensors
 from ttools.sanitizer.unread_tensors import UnreadTensors
 
@@ -108,7 +109,7 @@ class Session:
         self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
         self._accuracy = AccuracyRecord(self._add)
         self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
-        self._restoring = Restoring()
+        self._restoring, self._pruned = Restoring(), PrunedConfigs()
         self._unread = (
             UnreadTensors(lambda finding: self._add([finding]))
             if Memcheck.name in options.checks
@@ -246,6 +247,7 @@ class Session:
             self._saved.remember(checked)
         checked.memory_owners = ()
         if checked.findings:
+            checked.findings = explained(checked.findings)
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)
         if checked.unfinished is not None and checked.seconds is not None:
@@ -296,7 +298,11 @@ class Session:
     def tune(self, launch: TunedCall) -> Any:
         """Run an autotuned launch in one of its configurations, or in all."""
         # A tuner saves and restores memory; these accesses are not reads of the host.
-        with self._outputs.launching(), self._restoring.tuning(launch):
+        with (
+            self._outputs.launching(),
+            self._restoring.tuning(launch),
+            self._pruned.tuning(launch),
+        ):
             return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
