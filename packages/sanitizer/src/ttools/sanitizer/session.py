@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace as replaced
 
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
@@ -38,6 +39,7 @@ from ttools.sanitizer.accuracy.record import AccuracyRecord
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
+from ttools.sanitizer.checks.launch_rules import GpuRules, tuned_in_capture
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
@@ -300,9 +302,11 @@ class Session:
         # A tuner saves and restores memory; these accesses are not reads of the host.
         with (
             self._outputs.launching(),
-            self._restoring.tuning(launch),
+            self._restoring.tuning(launch) as is_timed,
             self._pruned.tuning(launch),
         ):
+            if is_timed and GpuRules.name in self.options.checks and capturing() is not None:
+                self._add([tuned_in_capture(launch.kernel)])
             return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
