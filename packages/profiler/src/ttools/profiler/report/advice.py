@@ -16,6 +16,7 @@ from ttools.core.location import SourceLocation, shown_path
 from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LineCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_by
+from ttools.profiler.report.idle_masks import masked_loads_in_loops, share_of_masks
 from ttools.profiler.report.product_operands import product_operands
 from ttools.profiler.report.repeated_divisions import repeated_divisions
 from ttools.profiler.report.signatures import Evidence
@@ -31,6 +32,7 @@ Kind = Literal[
     "contended_atomic",
     "bank_conflicts",
     "repeated_division",
+    "idle_mask",
 ]
 #: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
@@ -48,6 +50,9 @@ _CONFLICTS = 0.25
 #: A division is reported if a program repeats it at least this many times with the same divisor,
 #: and if its line executes at least this share of the kernel's instructions.
 _DIVISIONS, _DIVIDING = 4, 0.25
+#: The mask of a load in a loop is reported if a program executes it at least this many times, if it
+#: disables no lane, and if the kernel executes this share fewer instructions without such masks.
+_IDLE, _IDLE_SHARE = 4, 0.1
 #: An access gets no hint if it moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
@@ -118,8 +123,13 @@ def lines_text(locations: Iterable[SourceLocation]) -> str:
     return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items())
 
 
-def advise(evidence: Evidence) -> list[Hint]:
-    """Return the hints for a kernel, in the order of the rules."""
+def advise(evidence: Evidence, *, line_costs: bool = False) -> list[Hint]:
+    """Return the hints for a kernel, in the order of the rules.
+
+    Args:
+        evidence: Facts about the launches of one signature.
+        line_costs: If True, the kernel may be compiled again to determine what masks cost.
+    """
     hints = [
         Hint(
             kind=kind,
@@ -130,7 +140,7 @@ def advise(evidence: Evidence) -> list[Hint]:
             evidence=sentence,
             advice=advice,
         )
-        for kind, rule in _RULES.items()
+        for kind, rule in (_RULES | _SLOW_RULES if line_costs else _RULES).items()
         for location, number, sentence, advice in rule(evidence)
     ]
     if all(hint.kind != "bank_conflicts" for hint in hints):
@@ -447,6 +457,43 @@ _RECIPROCAL = (
     "differ in the last bit), or divide the sum after the loop"
 )
 
+
+def _idle_masks(evidence: Evidence) -> Hints:
+    """Yield loads in loops whose masks disable no lane and cost many instructions."""
+    counts = evidence.counts
+    if counts is None or evidence.inspection.machine_code is None:
+        return
+    loads = masked_loads_in_loops(evidence.inspection.compilation.texts["ttir"])
+    by_line = {(x.location.file, x.location.line): x for x in counts.lines if x.location}
+    idle = {
+        place: numbers
+        for place, numbers in loads.items()
+        if (line := by_line.get((place.file, place.line))) is not None
+        and line.lanes
+        and not line.masked_off
+        and line.executions >= _IDLE * counts.programs
+        and _matters(evidence, line.bytes)
+    }
+    if not idle:
+        return
+    numbers = [number for own in idle.values() for number in own]
+    share = share_of_masks(evidence.inspection, counts, numbers)
+    if share is None or share < _IDLE_SHARE:
+        return
+    sentence = (
+        f"the mask holds back no lane in this launch; without masks in "
+        f"{'this line' if len(idle) == 1 else 'these lines'}, the kernel executes {share:.0%} "
+        "fewer instructions"
+    )
+    for place in idle:
+        yield place, share, sentence, _SPECIALISE
+
+
+_SPECIALISE = (
+    "specialise the kernel: pass `EVEN: tl.constexpr`, which is true if the length is a multiple "
+    "of the block, and leave the mask out then; or mask only the last iteration"
+)
+
 #: Width of the elements that instructions of a GPU transpose when they load operands of products.
 _TRANSPOSED_BITS = 16
 
@@ -462,3 +509,5 @@ _RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "bank_conflicts": _bank_conflicts,
     "repeated_division": _divisions,
 }
+#: Rules that compile kernels again.
+_SLOW_RULES: dict[Kind, Callable[[Evidence], Hints]] = {"idle_mask": _idle_masks}
