@@ -64,4 +64,5 @@ def test_a_key_with_the_size() -> None:
 def test_other_defects_are_not_attributed_to_the_key(key: list[str], prunes: bool) -> None:
     some = findings(shift, key, prunes=prunes)
     assert some
-    assert not any("key=" in text for finding in some for text in (*finding.notes, finding.help))
+    texts = [text for finding in some for text in (*finding.notes, finding.help or "")]
+    assert not any("key=" in text for text in texts)

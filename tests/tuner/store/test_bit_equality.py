@@ -1,4 +1,4 @@
-"""Which configurations of a tuning compute the same bits."""
+"""Descriptions of the configurations of a tuning that compute the same bits."""
 
 from __future__ import annotations
 

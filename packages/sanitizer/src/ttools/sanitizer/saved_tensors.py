@@ -91,8 +91,8 @@ class SavedTensors:
         """Remember the stores of a launch if autograd has recorded operators in its thread."""
         import torch
 
-        sequence = torch.autograd._get_sequence_nr()
-        if not sequence or checked.is_trial:
+        next_number: Callable[[], int] | None = getattr(torch.autograd, "_get_sequence_nr", None)
+        if next_number is None or checked.is_trial or not (sequence := next_number()):
             return
         launch = checked.launch
         contexts, classes = _functions_around()
@@ -170,7 +170,7 @@ def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
     """
     import torch
 
-    forward = torch.autograd.Function.apply.__func__.__code__
+    forward = vars(torch.autograd.Function)["apply"].__func__.__code__
     backward = torch.autograd.function.BackwardCFunction.apply.__code__
     contexts: set[int] = set()
     classes: set[type] = set()
