@@ -278,6 +278,36 @@ def _bank_conflicts(device: str, small: bool) -> tuple[Launch, Launch]:
     return before, after
 
 
+@triton.jit
+def mean_kernel(x_ptr, out_ptr, count, n, ONCE: tl.constexpr, BLOCK: tl.constexpr):
+    """Compute the mean of `n` rows of BLOCK elements."""
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    inverse = 1.0 / count
+    for row in range(n):
+        x = tl.load(x_ptr + row * BLOCK + at)
+        if ONCE:
+            total += x * inverse
+        else:
+            total += x / count
+    tl.store(out_ptr + tl.program_id(0) * BLOCK + at, total)
+
+
+def _divisions(device: str, small: bool) -> tuple[Launch, Launch]:
+    rows, block, programs = (16, 1024, 1) if small else (256, 4096, 264)
+    torch.manual_seed(0)
+    x = torch.rand(rows, block, device=device)
+
+    def launch(once: bool) -> Launch:
+        out = torch.zeros(programs, block, device=device)
+        grid = (programs,)
+        return Launch(
+            lambda: mean_kernel[grid](x, out, float(rows), rows, ONCE=once, BLOCK=block), out
+        )
+
+    return launch(False), launch(True)
+
+
 PAIRS = (
     Pair("uncoalesced_access", _uncoalesced),
     Pair("narrow_access", _narrow),
@@ -288,4 +318,5 @@ PAIRS = (
     Pair("loaded_again", _again),
     Pair("contended_atomic", _contended),
     Pair("bank_conflicts", _bank_conflicts),
+    Pair("repeated_division", _divisions),
 )

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 from tests.replayed_graphs import gather_kernel, gathered, mapped_device
 
 from ttools.core.location import source_line
@@ -45,3 +47,31 @@ def test_outputs_are_unwritten_before_the_first_replay() -> None:
         graph.replay()
         gather_kernel[(1,)](z, index, y, 8, BLOCK=8)
     assert len(session.findings) == 1
+
+
+@triton.autotune([triton.Config({"B": size}) for size in (8, 16)], key=["n"])
+@triton.jit
+def tuned_kernel(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1, mask=i < n)
+
+
+@pytest.mark.parametrize("is_tuned_before", [False, True])
+def test_a_kernel_that_is_autotuned_during_a_capture(is_tuned_before: bool) -> None:
+    with sanitize() as session:
+        x, y = torch.arange(8.0, device="cuda"), torch.zeros(8, device="cuda")
+        if is_tuned_before:
+            tuned_kernel[(1,)](x, y, 8)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            tuned_kernel[(1,)](x, y, 8)
+        graph.replay()
+    assert [finding.kind for finding in session.findings] == ["refused_launch"] * (
+        not is_tuned_before
+    )
+    for finding in session.findings:
+        assert finding.severity == "error"
+        assert "while a CUDA graph is captured" in finding.message
+        file, _, line = str(finding.launch).rpartition(":")
+        assert "tuned_kernel[(1,)](x, y, 8)" in source_line(file, int(line))
+    assert torch.equal(y, x + 1)

@@ -36,6 +36,7 @@ def in_place(x: torch.Tensor) -> torch.Tensor:
         lambda x: (x == x.amax()).int().argmax(),
         lambda x: torch.sort(x, stable=True).indices,
         lambda x: torch.where(x > 1, 7.0, 0.0),
+        lambda x: x.topk(4).values,
         lambda x: torch.nn.functional.hardshrink(x, 0.5),
     ],
 )
@@ -55,6 +56,29 @@ def test_decisions_about_arguments_are_exact(function: Callable[..., object]) ->
 )
 def test_decisions_about_computed_values_may_differ(function: Callable[..., object]) -> None:
     assert jumps(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.topk(3).indices,
+        lambda x: torch.topk(x.reshape(2, 3).T, 2, 1).indices,
+        lambda x: x.sort(descending=True).indices,
+        lambda x: torch.argsort(x, dim=0),
+        lambda x: x.kthvalue(3).indices,
+        lambda x: torch.relu(x - 9).topk(2).indices,
+    ],
+)
+def test_the_order_of_equal_elements_may_be_undefined(function: Callable[..., object]) -> None:
+    assert jumps(function)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.topk(2).indices, lambda x: x.argsort(), lambda x: x.sort().indices]
+)
+def test_different_elements_have_one_order(function: Callable[..., object]) -> None:
+    (spread,) = evaluate(function, {"x": torch.tensor([3.0, 1.0, 7.0, 2.0])}, [])["spread"]
+    assert not elements(spread).any()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from msgspec.structs import replace
 
 from ttools.core.spec import TensorSpec
 from ttools.verifier.cases.tensors import image_of
+from ttools.verifier.options import VerifyOptions
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.moves import MovedValues
 from ttools.verifier.replay.plan import read_plan
 from ttools.verifier.replay.work import Work
 from ttools.verifier.run.provenance import work_of_torch
+from ttools.verifier.serving import verify_here
 from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -167,6 +170,98 @@ def test_operators_on_what_a_kernel_wrote_are_counted() -> None:
     work.launch([0])
     assert work.operator("aten::exp", [table], [replace(table, storage=2)])
     assert work.counts == {"exp": (16, 0, 16)}
+
+
+FLOATS = TensorSpec(storage=0, offset=0, shape=(16, 8), strides=(8, 1), dtype="float32", itemsize=4)
+
+
+def test_a_reduction_of_what_a_kernel_wrote_finishes_a_result() -> None:
+    work, row = Work(), replace(FLOATS, storage=1, shape=(8,), strides=(1,))
+    assert work.operator("aten::sum.dim_IntList", [FLOATS], [row]) == "computes"
+    work.launch([0])
+    assert work.operator("aten::sum.dim_IntList", [FLOATS], [row]) == "finishes"
+    assert work.operator("aten::exp", [FLOATS], [replace(FLOATS, storage=2)]) == "computes"
+    assert work.counts == {"sum": (256, 0, 256), "exp": (128, 0, 128)}
+    assert work.finishing == {"sum": 128}
+
+
+def test_a_product_with_an_upstream_gradient_finishes_a_result() -> None:
+    work, single = Work(), replace(FLOATS, storage=1, shape=(), strides=())
+    other, made = replace(single, storage=3), replace(FLOATS, storage=2)
+    work.launch([0])
+    assert work.operator("aten::mul.Tensor", [FLOATS, single], [made]) == "computes"
+    work.receives_gradient(1)
+    assert work.operator("aten::mul.Tensor", [FLOATS, single], [made]) == "finishes"
+    assert work.operator("aten::neg", [single], [other]) == "computes"
+    assert work.operator("aten::mul.Tensor", [other, FLOATS], [made]) == "finishes"
+    work.receives_gradient(4)
+    whole = replace(FLOATS, storage=4)
+    assert work.operator("aten::mul.Tensor", [FLOATS, whole], [made]) == "computes"
+    assert work.counts["mul"] == (256, 0, 256)
+    assert work.finishing == {"mul": 256}
+
+
+LOSSES = """
+import torch
+import triton
+import triton.language as tl
+
+DOMAIN = {"M": (1, 40), "N": (16, 64), "dtype": ["float32"]}
+
+
+@triton.jit
+def loss_kernel(x_ptr, loss_ptr, grad_ptr, s0, s1, N, M, B: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, B)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < N, other=0.0)
+    tl.store(loss_ptr + row, tl.sum(x * x) / N)
+    tl.store(grad_ptr + row * N + c, 2 * x / N / M, mask=c < N)
+
+
+class Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        M, N = x.shape
+        losses, gradient = torch.empty(M), torch.empty(M, N)
+        loss_kernel[(M,)](x, losses, gradient, *x.stride(), N, M, B=64)
+        ctx.save_for_backward(gradient)
+        return losses.mean()
+
+    @staticmethod
+    def backward(ctx, upstream):
+        return ctx.saved_tensors[0] * upstream
+
+
+def candidate(x):
+    return Loss.apply(x)
+
+
+def reference(x):
+    return (x * x).mean()
+
+
+def inputs(M, N, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(M, N, generator=generator).requires_grad_()}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [False, True])
+def test_torch_may_finish_results_unless_the_user_forbids_it(fails: bool, tmp_path: Path) -> None:
+    file = tmp_path / "losses.py"
+    file.write_text(LOSSES)
+    subject = {name: f"{file}:{name}" for name in ("candidate", "reference", "inputs")}
+    options = VerifyOptions(cases=12, all_sizes_seconds=0, fail_on_torch=fails)
+    verification = verify_here(subject, options)
+    if fails:
+        (failure,) = verification.failures
+        assert failure.failure == "not_computed_by_kernel"
+        assert "torch finishes a result: " in failure.detail
+    else:
+        assert verification.outcome == "passed", verification.failures
+        (note,) = [n for n in verification.notes if "torch finishes the results" in n]
+        assert "`mean`" in note
+        assert "`mul`" in note
 
 
 def test_a_call_that_has_no_plan_is_counted() -> None:

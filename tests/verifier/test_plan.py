@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.verifier.cases.domain import Domain, entries_of
 from ttools.verifier.cases.plan import Plan
+from ttools.verifier.cases.values import changed
 from ttools.verifier.strategies import arguments_of
 
 _RANGES = st.tuples(st.integers(0, 50), st.integers(0, 5000)).map(lambda r: (r[0], r[0] + r[1]))
@@ -126,3 +128,15 @@ def test_elements_omitted_at_an_end_can_be_the_maximum() -> None:
         values = {case.values for case in behind if case.sizes["N"] == size}
         assert values >= {"ascending", "descending"}
     assert any(case.config == 0 and case.sizes == {"M": 1, "N": 1} for case in behind)
+
+
+def test_maxima_of_several_blocks_may_be_equal() -> None:
+    plan = Plan(Domain({"M": (1, 40), "N": (1, 900)}, {}, True))
+    values = {case.values for case in plan.blocks([64]) if case.sizes["N"] == 129}
+    assert values >= {"equal", "ties"}
+
+
+def test_graded_values_differ_in_equal_rows() -> None:
+    scales = changed(torch.ones(12, 32), "graded", is_finite=True)
+    assert scales.unique().numel() == scales.numel()
+    assert bool(((scales >= 0.5) & (scales <= 1.5)).all())

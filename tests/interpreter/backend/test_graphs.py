@@ -89,3 +89,19 @@ def test_nothing_is_timed_while_a_graph_is_captured() -> None:
         x.fill_(5)
         graph.replay()
         assert y.tolist() == [6] * 8
+
+
+def test_the_error_of_timing_during_a_capture_says_what_to_do() -> None:
+    x, y = torch.zeros(6, device="cuda"), torch.zeros(6, device="cuda")
+    kernel = triton.autotune([triton.Config({"BLOCK": n}) for n in (4, 8)], key=["n"])(
+        tuned_kernel.fn
+    )
+    with (
+        interpret(),
+        pytest.raises(RuntimeError, match="previous error") as raised,
+        cuda.graph(cuda.CUDAGraph()),
+    ):
+        kernel[(2,)](x, y, 6)
+    text = str(raised.value.__context__)
+    assert "operation not permitted when stream is capturing; an autotuned kernel" in text
+    assert "launch it once with the same key before the capture" in text

@@ -44,6 +44,7 @@ GIVEN = {
     "loaded_again": ("weight = tl.load(weight_ptr", 16.0),
     "contended_atomic": ("tl.atomic_add(out_ptr + x, 1)", None),
     "bank_conflicts": ("total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs)", None),
+    "repeated_division": ("total += x / count", None),
 }
 
 
@@ -350,3 +351,48 @@ def test_keeping_tiles_is_advised_if_triton_can_keep_them(inner: int, kept: bool
         "each program loads the same byte 4.0 times, with other loads in between",
     )
     assert hint.advice.startswith("load these 4,096 bytes as one tile before the outer loop")
+
+
+@triton.jit
+def columns_kernel(x_ptr, out_ptr, n, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for column in tl.static_range(COLUMNS):
+        total += tl.load(x_ptr + 4 * at + column, mask=at < n)
+    tl.store(out_ptr + at, total, mask=at < n)
+
+
+@pytest.mark.parametrize(
+    ("columns", "tile"), [(4, "has 4 elements, and"), (3, "has 4 elements and a mask, and")]
+)
+def test_columns_that_are_loaded_one_by_one(columns: int, tile: str) -> None:
+    x, out = torch.rand(4096, 4), torch.empty(4096)
+    with profile(target="sm_90") as prof:
+        columns_kernel[(16,)](x, out, 4096, COLUMNS=columns, BLOCK=256)
+    hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
+    assert hints
+    assert all(hint.advice.startswith(f"{columns} loads access the same") for hint in hints)
+    assert all(tile in hint.advice and "tl.split" in hint.advice for hint in hints)
+
+
+def test_one_column_alone_gets_other_advice() -> None:
+    x, out = torch.rand(4096, 4), torch.empty(4096)
+    with profile(target="sm_90") as prof:
+        columns_kernel[(16,)](x, out, 4096, COLUMNS=1, BLOCK=256)
+    hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
+    assert not any("tl.split" in hint.advice for hint in hints)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * n + at, mask=at < n, other=-float("inf"))
+    powers = tl.exp(x - tl.max(x))
+    tl.store(out_ptr + tl.program_id(0) * n + at, powers / tl.sum(powers), mask=at < n)
+
+
+def test_a_single_division_gets_no_advice() -> None:
+    x, out = torch.rand(8, 1000), torch.empty(8, 1000)
+    with profile(target="sm_90") as prof:
+        softmax_kernel[(8,)](x, out, 1000, BLOCK=1024)
+    assert not [hint for hint in prof.analyse().advice if hint.kind == "repeated_division"]

@@ -60,7 +60,9 @@ def profile(
             first of equal launches to the host.
         line_times: If True, estimate on the CPU how the time of a kernel is distributed over its
             lines. The first launch, and later ones that take twice as long as those sampled so far,
-            are repeated for a twentieth of a second while samples are taken.
+            are repeated for a twentieth of a second while samples are taken. For an NVIDIA GPU,
+            the analysis also determines what masks in loops cost, for which it compiles some
+            kernels twice.
         warmup: Number of first launches of each kind that only warm up and are left out of all
             figures. Launches of a kind have equal kernel, specialisation, grid and scalar arguments
             that affect the work.
@@ -150,4 +152,5 @@ def profile(
             trials=trials,
             target=wanted,
         )
-    return Profile(session, chosen.device if chosen else None, wanted)
+    device_of_profile = chosen.device if chosen else None
+    return Profile(session, device_of_profile, wanted, line_costs=line_times)

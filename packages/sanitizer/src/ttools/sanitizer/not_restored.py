@@ -45,14 +45,17 @@ class Restoring:
         self._keys: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
     @contextmanager
-    def tuning(self, launch: TunedCall) -> Iterator[None]:
-        """Mark the launches made in this context as configurations of one autotuned launch."""
+    def tuning(self, launch: TunedCall) -> Iterator[bool]:
+        """Mark the launches made in this context as configurations of one autotuned launch.
+
+        The context receives True if Triton's autotuner would time the configurations.
+        """
         keys = self._keys.setdefault(launch.tuner, set())
         is_timed = len(launch.configs) > 1 and launch.key not in keys
         keys.add(launch.key)
         token = tuned_launch.set(launch if is_timed else None)
         try:
-            yield
+            yield is_timed
         finally:
             tuned_launch.reset(token)
 

@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace as replaced
 
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
@@ -38,6 +39,7 @@ from ttools.sanitizer.accuracy.record import AccuracyRecord
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
+from ttools.sanitizer.checks.launch_rules import GpuRules, tuned_in_capture
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
@@ -49,6 +51,8 @@ from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.not_restored import Restoring, tuned_launch
+from ttools.sanitizer.pruned_configs import PrunedConfigs, explained
+from ttools.sanitizer.saved_tensors import SavedTensors
 from ttools.sanitizer.unread_tensors import UnreadTensors
 
 if TYPE_CHECKING:
@@ -107,9 +111,14 @@ class Session:
         self._outputs = UnwrittenOutputs(self._memory, lambda finding: self._add([finding]))
         self._accuracy = AccuracyRecord(self._add)
         self._configs = AllConfigs(self._book, self._memory, lambda finding: self._add([finding]))
-        self._restoring = Restoring()
+        self._restoring, self._pruned = Restoring(), PrunedConfigs()
         self._unread = (
             UnreadTensors(lambda finding: self._add([finding]))
+            if Memcheck.name in options.checks
+            else None
+        )
+        self._saved = (
+            SavedTensors(lambda finding: self._add([finding]))
             if Memcheck.name in options.checks
             else None
         )
@@ -132,6 +141,8 @@ class Session:
         if self._entered == 0:
             if self._unread is not None:
                 self._unread.close()
+            if self._saved is not None:
+                self._saved.close()
             self._outputs.close()
             self._accuracy.close()
             self._watches.close()
@@ -234,8 +245,11 @@ class Session:
             checked.findings += self._restoring.findings(checked, tuned)
         if self._unread is not None:
             checked.findings += self._unread.findings(checked)
+        if self._saved is not None:
+            self._saved.remember(checked)
         checked.memory_owners = ()
         if checked.findings:
+            checked.findings = explained(checked.findings)
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)
         if checked.unfinished is not None and checked.seconds is not None:
@@ -286,7 +300,13 @@ class Session:
     def tune(self, launch: TunedCall) -> Any:
         """Run an autotuned launch in one of its configurations, or in all."""
         # A tuner saves and restores memory; these accesses are not reads of the host.
-        with self._outputs.launching(), self._restoring.tuning(launch):
+        with (
+            self._outputs.launching(),
+            self._restoring.tuning(launch) as is_timed,
+            self._pruned.tuning(launch),
+        ):
+            if is_timed and GpuRules.name in self.options.checks and capturing() is not None:
+                self._add([tuned_in_capture(launch.kernel)])
             return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:

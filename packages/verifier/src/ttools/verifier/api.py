@@ -43,6 +43,7 @@ def verify(
     on: Literal["cpu", "gpu"] = "cpu",
     gpu: str | None = None,
     fail_on: Severity = "error",
+    fail_on_torch: bool = False,
 ) -> Verification:
     """Verify a candidate against its reference; each runs in a separate process.
 
@@ -71,6 +72,7 @@ def verify(
         on: If `gpu`, the candidate also runs on the GPU.
         gpu: Name or architecture of the GPU that the CPU emulates, such as `h100` or `sm_90`.
         fail_on: Lowest severity of findings of the checks that are failures.
+        fail_on_torch: If True, torch must not finish what kernels have computed.
 
     Returns:
         The verdict and the failures.
@@ -99,6 +101,7 @@ def verify(
         on=on,
         gpu=gpu,
         fail_on=fail_on,
+        fail_on_torch=fail_on_torch,
     )
     words = subject_of(candidate, reference, inputs)
     folder = None if write_tests is None else str(Path(write_tests).absolute())

@@ -44,6 +44,8 @@ class VerifyOptions:
             as `h100`: its compute capability, multiprocessors and launch rules. By default, the
             device map that the environment sets determines them.
         fail_on: Lowest severity of findings of the checks that are failures. Warnings are reported.
+        fail_on_torch: If True, a candidate fails if torch finishes what its kernels have computed,
+            for example by a final sum. By default, a note describes this work.
     """
 
     cases: int | None = None
@@ -61,6 +63,7 @@ class VerifyOptions:
     on: Literal["cpu", "gpu"] = "cpu"
     gpu: str | None = None
     fail_on: Severity = "error"
+    fail_on_torch: bool = False
 
     def __post_init__(self) -> None:
         if self.cases is not None and self.cases <= 0:

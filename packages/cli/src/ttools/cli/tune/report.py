@@ -304,6 +304,7 @@ def _importances(entry: TuningEntry) -> Importances | None:
 
 def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     """Return a tuning as text."""
+    from ttools.tuner.store.bit_equality import bit_equality
     from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
@@ -315,6 +316,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
         ("projected", shown.projected()),
         ("* less certain", shown.less_certain()),
         ("rejected", "; ".join(map(str, failure_conditions(entry)))),
+        ("bits", bit_equality(entry)),
         ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
@@ -331,6 +333,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:
     """Yield a tuning as tables for Markdown."""
+    from ttools.tuner.store.bit_equality import bit_equality
     from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
@@ -344,6 +347,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
         shown.left_out(),
         f"the winner is {won}" if won else "",
         *(f"rejected: {condition}" for condition in failure_conditions(entry)),
+        bit_equality(entry),
         f"projected: {projected}" if (projected := shown.projected()) else "",
         f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",

@@ -132,6 +132,13 @@ FailOnOption = Annotated[
     Literal["error", "warning", "note"],
     _report("--fail-on", help="Fail on findings of at least this severity; others are shown."),
 ]
+FailOnTorchOption = Annotated[
+    bool,
+    _report(
+        "--fail-on-torch",
+        help="Fail if torch finishes what kernels computed, as by a final sum; by default, a note.",
+    ),
+]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
     _run(
@@ -193,6 +200,7 @@ def verify_command(
     on: OnOption = "cpu",
     gpu: GpuOption = None,
     fail_on: FailOnOption = "error",
+    fail_on_torch: FailOnTorchOption = False,
     write_tests: WriteTestsOption = None,
     verbose: VerboseOption = False,
     form: VerdictFormatOption = "text",
@@ -216,6 +224,7 @@ def verify_command(
         on=on,
         gpu=gpu,
         fail_on=fail_on,
+        fail_on_torch=fail_on_torch,
         all_sizes_seconds=all_sizes_seconds,
         replay=replay,
         replay_seed=replay_seed,

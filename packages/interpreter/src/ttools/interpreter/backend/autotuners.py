@@ -118,6 +118,7 @@ class _Choice:
             run=self._run,
             choose=self._choose,
             compiled=self._compiled,
+            pruned=self._pruned,
             key=self._key,
         )
 

@@ -14,6 +14,12 @@ from ttools.core.device_map import events
 from ttools.core.device_map.graphs.capture import capturing, refuse_waiting
 from ttools.core.errors import UsageError
 
+#: Explains why timing fails while a CUDA graph is captured, and what to do.
+TUNED_IN_CAPTURE = (
+    "an autotuned kernel is launched for the first time while a CUDA graph is captured, and timing "
+    "its configurations waits for the GPU; launch it once with the same key before the capture"
+)
+
 # Milliseconds of warm-up and of the measurement. If a kernel takes longer, a single call suffices
 # to rank its configurations.
 _WARMUP_MS = 5.0
@@ -56,7 +62,8 @@ def do_bench(
     """
     capture = capturing()
     if capture is not None:
-        raise capture.refuse()
+        error = capture.refuse()
+        raise type(error)(f"{error}; {TUNED_IN_CAPTURE}")
     if return_mode not in _MODES:
         raise UsageError(f"return_mode={return_mode!r}: must be one of {', '.join(_MODES)}")
     if _runs_eagerly(fn):

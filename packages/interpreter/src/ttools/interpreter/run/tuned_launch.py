@@ -27,6 +27,9 @@ class TunedCall:
         compiled: Compiles a configuration with Triton's front end, without a launch. The attribute
             `src` of the result is the specialised kernel. The configuration's pre-launch hook is
             called.
+        pruned: Returns the configurations that early pruning leaves for the arguments of this call.
+            They differ from `configs` if pruning depends on arguments that are not in the key. By
+            default, there are none.
         key: The values for which the autotuner chooses a configuration; it tunes again for each
             other key.
     """
@@ -38,6 +41,7 @@ class TunedCall:
     run: Callable[[Any], Any]
     choose: Callable[[Any], None]
     compiled: Callable[[Any], Any]
+    pruned: Callable[[], Sequence[Any]] = tuple
     key: tuple[Any, ...]
 
 

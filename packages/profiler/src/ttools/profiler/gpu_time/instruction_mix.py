@@ -34,12 +34,14 @@ class Executed:
 
     Attributes:
         units: Number of instructions by unit, see `units.unit_of`.
+        lines: Number of instructions by source line; the key None stands for unknown lines.
         shared: Number of wavefronts: an access to shared memory takes one or more of these passes.
         conflicts: Number of additional wavefronts due to lanes that request different words of one
             bank, by the source line of the access; the key None stands for unknown lines.
     """
 
     units: Counter[str]
+    lines: Mapping[Line | None, float]
     shared: float
     conflicts: Mapping[Line | None, float]
 
@@ -74,17 +76,19 @@ def executed_of(code: MachineCode, trips: Sequence[float]) -> Executed:
     units: Counter[str] = Counter()
     shared, banks = 0.0, shared_wavefronts(code)
     conflicts: dict[Line | None, float] = {}
+    lines: dict[Line | None, float] = {}
     for number, times in (*enumerate(trips), (None, 1.0)):
         for at, instruction in code.body(number):
             if instruction.rare:
                 continue
             units[unit_of(instruction)] += times  # type: ignore[assignment]
+            lines[instruction.line] = lines.get(instruction.line, 0.0) + times
             if at in banks:
                 shared += times * banks[at]
                 if (more := banks[at] - least_wavefronts(instruction)) > 0:
                     line = instruction.line
                     conflicts[line] = conflicts.get(line, 0.0) + times * more
-    return Executed(units=units, shared=shared, conflicts=conflicts)
+    return Executed(units=units, lines=lines, shared=shared, conflicts=conflicts)
 
 
 def executed_by(code: MachineCode, counts: WorkCounts, warps: int) -> Executed:

@@ -16,7 +16,9 @@ from ttools.core.location import SourceLocation, shown_path
 from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LineCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_by
+from ttools.profiler.report.idle_masks import masked_loads_in_loops, share_of_masks
 from ttools.profiler.report.product_operands import product_operands
+from ttools.profiler.report.repeated_divisions import repeated_divisions
 from ttools.profiler.report.signatures import Evidence
 
 Kind = Literal[
@@ -29,6 +31,8 @@ Kind = Literal[
     "loaded_again",
     "contended_atomic",
     "bank_conflicts",
+    "repeated_division",
+    "idle_mask",
 ]
 #: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
@@ -43,6 +47,12 @@ _OCCUPANCY = 0.25
 _AGAIN = 2.0
 #: A tile is reported if its bank conflicts are at least this share of the wavefronts.
 _CONFLICTS = 0.25
+#: A division is reported if a program repeats it at least this many times with the same divisor,
+#: and if its line executes at least this share of the kernel's instructions.
+_DIVISIONS, _DIVIDING = 4, 0.25
+#: The mask of a load in a loop is reported if a program executes it at least this many times, if it
+#: disables no lane, and if the kernel executes this share fewer instructions without such masks.
+_IDLE, _IDLE_SHARE = 4, 0.1
 #: An access gets no hint if it moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
@@ -113,8 +123,13 @@ def lines_text(locations: Iterable[SourceLocation]) -> str:
     return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items())
 
 
-def advise(evidence: Evidence) -> list[Hint]:
-    """Return the hints for a kernel, in the order of the rules."""
+def advise(evidence: Evidence, *, line_costs: bool = False) -> list[Hint]:
+    """Return the hints for a kernel, in the order of the rules.
+
+    Args:
+        evidence: Facts about the launches of one signature.
+        line_costs: If True, the kernel may be compiled again to determine what masks cost.
+    """
     hints = [
         Hint(
             kind=kind,
@@ -125,7 +140,7 @@ def advise(evidence: Evidence) -> list[Hint]:
             evidence=sentence,
             advice=advice,
         )
-        for kind, rule in _RULES.items()
+        for kind, rule in (_RULES | _SLOW_RULES if line_costs else _RULES).items()
         for location, number, sentence, advice in rule(evidence)
     ]
     if all(hint.kind != "bank_conflicts" for hint in hints):
@@ -152,9 +167,8 @@ def _uncoalesced(evidence: Evidence) -> Hints:
         if waste < _WASTE or not _matters(evidence, access.trace.requested * waste):
             continue
         # The next instructions may find the rest of a sector in the L1 cache.
-        cached = access.tile_sectors < _WASTE * access.tile_ideal or _filled(
-            access, evidence.accesses
-        )
+        parts = _parts(access, evidence.accesses)
+        cached = access.tile_sectors < _WASTE * access.tile_ideal or _filled(access, parts)
         if cached and waste <= _L1_PER_MEMORY:
             continue
         sentence = (
@@ -164,15 +178,15 @@ def _uncoalesced(evidence: Evidence) -> Hints:
         )
         if cached:
             sentence += "; the following requests get most of the others from the L1 cache"
-        yield access.location, access.sectors_per_request, sentence, _coalescing(access)
+        yield access.location, access.sectors_per_request, sentence, _coalescing(access, parts)
 
 
 def _named(kind: str) -> str:
     return f"an {kind}" if kind == "atomic" else f"a {kind}"
 
 
-def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
-    """Return whether other accesses use the remaining bytes of this access's sectors.
+def _parts(access: AccessQuality, others: Sequence[AccessQuality]) -> int:
+    """Return the number of accesses to different elements in the sectors of an access, with it.
 
     For example, one load reads the even elements of a tensor of pairs, and another the odd ones.
     """
@@ -184,12 +198,24 @@ def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
         and other.trace.addresses.shape == own.addresses.shape
         and np.array_equal(other.trace.addresses // SECTOR, own.addresses // SECTOR)
     ]
-    different = len({part.tobytes() for part in parts})
-    return different * access.tile_ideal * _WASTE > access.tile_sectors and different > 1
+    return len({part.tobytes() for part in parts})
 
 
-def _coalescing(access: AccessQuality) -> str:
-    """Return advice on how to give adjacent addresses to the threads of a warp."""
+def _filled(access: AccessQuality, parts: int) -> bool:
+    """Return whether other accesses use the remaining bytes of an access's sectors.
+
+    Args:
+        parts: Number of accesses in these sectors, see `_parts`.
+    """
+    return parts * access.tile_ideal * _WASTE > access.tile_sectors and parts > 1
+
+
+def _coalescing(access: AccessQuality, parts: int) -> str:
+    """Return advice on how to give adjacent addresses to the threads of a warp.
+
+    Args:
+        parts: Number of accesses in the sectors of this access, see `_parts`.
+    """
     if access.trace.kind == "atomic" and not access.regular:
         return (
             "update scattered elements less often: add up the values for each element within a "
@@ -201,6 +227,15 @@ def _coalescing(access: AccessQuality) -> str:
             "or sort the data, so that neighbouring lanes access neighbouring elements"
         )
     axis = access.adjacent_axis
+    if axis is None and parts > 1 and access.trace.kind != "atomic":
+        verb, how = ("load", "split") if access.trace.kind == "load" else ("store", "join")
+        extent = 1 << (parts - 1).bit_length()
+        masked = "" if extent == parts else " and a mask"
+        return (
+            f"{parts} {verb}s access the same sectors, each another column: {verb} the columns "
+            f"together, as one tile whose last axis has {extent} elements{masked}, and {how} them "
+            f"(tl.{how}), so that each request uses whole sectors"
+        )
     if axis is None:
         return (
             "no axis of the tile has stride 1 in memory: give the tile such an axis (several "
@@ -390,6 +425,75 @@ def _bank_conflicts(evidence: Evidence) -> Hints:
             yield place, share, sentence, advice
 
 
+def _divisions(evidence: Evidence) -> Hints:
+    """Yield divisions that are repeated with the same divisor and take many instructions."""
+    code, counts = evidence.inspection.machine_code, evidence.counts
+    if code is None or counts is None:
+        return
+    divisions = repeated_divisions(evidence.inspection.compilation.texts["ttir"])
+    if not divisions:
+        return
+    executed = executed_by(code, counts, evidence.inspection.resources.warps)
+    by_line = {(x.location.file, x.location.line): x for x in counts.lines if x.location}
+    for division in divisions:
+        place = division.location
+        line = by_line.get((place.file, place.line))
+        share = executed.lines.get((Path(place.file).name, place.line), 0.0)
+        share /= executed.units.total() or 1.0
+        if line is None or share < _DIVIDING:
+            continue
+        times = max(division.copies, line.executions / counts.programs if division.in_loop else 0)
+        if times >= _DIVISIONS:
+            divisor = f"`{division.divisor}`" if division.divisor else "the same number"
+            sentence = (
+                f"each program executes {times:.3g} divisions of a tile by {divisor}; this line "
+                f"takes {share:.0%} of the instructions"
+            )
+            yield place, share, sentence, _RECIPROCAL
+
+
+_RECIPROCAL = (
+    "compute the reciprocal of the divisor once, before the loop, and multiply by it (results may "
+    "differ in the last bit), or divide the sum after the loop"
+)
+
+
+def _idle_masks(evidence: Evidence) -> Hints:
+    """Yield loads in loops whose masks disable no lane and cost many instructions."""
+    counts = evidence.counts
+    if counts is None or evidence.inspection.machine_code is None:
+        return
+    loads = masked_loads_in_loops(evidence.inspection.compilation.texts["ttir"])
+    by_line = {(x.location.file, x.location.line): x for x in counts.lines if x.location}
+    idle = {
+        place: numbers
+        for place, numbers in loads.items()
+        if (line := by_line.get((place.file, place.line))) is not None
+        and line.lanes
+        and not line.masked_off
+        and line.executions >= _IDLE * counts.programs
+        and _matters(evidence, line.bytes)
+    }
+    if not idle:
+        return
+    numbers = [number for own in idle.values() for number in own]
+    share = share_of_masks(evidence.inspection, counts, numbers)
+    if share is None or share < _IDLE_SHARE:
+        return
+    sentence = (
+        f"the mask holds back no lane in this launch; without masks in "
+        f"{'this line' if len(idle) == 1 else 'these lines'}, the kernel executes {share:.0%} "
+        "fewer instructions"
+    )
+    for place in idle:
+        yield place, share, sentence, _SPECIALISE
+
+
+_SPECIALISE = (
+    "specialise the kernel: pass `EVEN: tl.constexpr`, which is true if the length is a multiple "
+    "of the block, and leave the mask out then; or mask only the last iteration"
+)
+
 #: Width of the elements that instructions of a GPU transpose when they load operands of products.
 _TRANSPOSED_BITS = 16
 
@@ -403,4 +507,7 @@ _RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "loaded_again": _again,
     "contended_atomic": _contended,
     "bank_conflicts": _bank_conflicts,
+    "repeated_division": _divisions,
 }
+#: Rules that compile kernels again.
+_SLOW_RULES: dict[Kind, Callable[[Evidence], Hints]] = {"idle_mask": _idle_masks}

@@ -243,6 +243,7 @@ def analyse(
     *,
     compiler: Compiler,
     complete: bool,
+    line_costs: bool = False,
     progress: OnProgress,
 ) -> ProfileAnalysis:
     """Analyse the samples of a session.
@@ -253,6 +254,7 @@ def analyse(
         target: The target for which kernels are compiled.
         compiler: Holds the kernels that earlier analyses have compiled.
         complete: If False, skip everything slow: remaining counting and all compilation.
+        line_costs: If True, kernels are compiled again to determine what masks cost.
         progress: Called whenever the analysis has advanced.
     """
     inspections: list[Inspection] = []
@@ -280,7 +282,8 @@ def analyse(
                 notes.setdefault(source.name, inspection)
             else:
                 inspections.append(inspection)
-    return _Analysis(session, device, target, variants, inspections, notes, progress).result()
+    analysis = _Analysis(session, device, target, variants, inspections, notes, progress)
+    return analysis.result(line_costs=line_costs)
 
 
 class _Analysis:
@@ -318,8 +321,12 @@ class _Analysis:
             signature.key: row for signature, row in self._signature_rows(self._signatures)
         }
 
-    def result(self) -> ProfileAnalysis:
-        """Return all figures of the run."""
+    def result(self, *, line_costs: bool) -> ProfileAnalysis:
+        """Return all figures of the run.
+
+        Args:
+            line_costs: If True, kernels are compiled again to determine what masks cost.
+        """
         rows = self._rows
         notes = dict(self._session.notes)
         for kernel, note in self._notes.items():
@@ -336,7 +343,7 @@ class _Analysis:
                 (rows[evidence.signature.key], evidence.accesses) for evidence in self._evidence
             ),
             evidence=tuple(self._evidence),
-            advice=tuple(self._advice()),
+            advice=tuple(self._advice(line_costs=line_costs)),
             inspections=tuple(self._inspections),
             tree=call_tree(self._samples, self._session.scopes),
             trials=self._session.trials,
@@ -446,7 +453,7 @@ class _Analysis:
 
     # ---- advice
 
-    def _advice(self) -> list[Hint]:
+    def _advice(self, *, line_costs: bool) -> list[Hint]:
         hints: dict[tuple[object, ...], Hint] = {}
         totals = self._totals()
         for evidence in self._evidence:
@@ -457,7 +464,7 @@ class _Analysis:
                 and signature.seconds < MATTERS * taken
             ):
                 continue
-            for hint in advise(evidence):
+            for hint in advise(evidence, line_costs=line_costs):
                 hints.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
         return list(hints.values())
 

@@ -30,10 +30,22 @@ class Profile(ContextDecorator, Result):
         device: The default device of `analyse`, whose roofline bounds launches; None for none.
         target: The default target of `analyse`, for which kernels are compiled; None for none.
         timed_on: Processor on which kernels are timed: `the CPU` or `the GPU`.
+
+    Args:
+        session: Records the launches.
+        line_costs: If True, kernels are compiled again to determine what masks cost.
     """
 
-    def __init__(self, session: Session, device: Device | None, target: Target | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        device: Device | None,
+        target: Target | None,
+        *,
+        line_costs: bool = False,
+    ) -> None:
         self._session, self.device, self.target = session, device, target
+        self._line_costs = line_costs
         self.timed_on = session.timed_on
         self._compiler = Compiler()
         self._active: list[ExitStack] = []
@@ -79,6 +91,7 @@ class Profile(ContextDecorator, Result):
                 architecture,
                 compiler=self._compiler,
                 complete=complete,
+                line_costs=self._line_costs and complete,
                 progress=progress,
             )
             self._last = made_of, result

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ttools.core.findings.findings import Finding
 from ttools.core.gpus.launch_rules import GpuNeeds, Violation, broken_rules
 from ttools.core.gpus.targets import ARCHITECTURES, read_target
+from ttools.core.process.host_line import host_line
 from ttools.interpreter.run.launch_rules import limits_in_force
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.analysis.shared_memory import shared_memory, tile_bytes
@@ -30,7 +31,8 @@ class GpuRules(Check):
         "refused_launch": Kind(
             severity="error",
             meaning="A GPU rejects the launch: the grid or a cluster is too large, a program needs "
-            "too many threads or too much memory, or a tensor is in host memory.",
+            "too many threads or too much memory, a tensor is in host memory, or a kernel is "
+            "autotuned while a CUDA graph is captured.",
         ),
     }
 
@@ -57,3 +59,19 @@ class GpuRules(Check):
     def _refused(self, violation: Violation) -> Finding:
         message = f"a GPU rejects this launch: {violation.message}"
         return self.finding("refused_launch", message, help=violation.help, count=0)
+
+
+def tuned_in_capture(kernel: str) -> Finding:
+    """Return the finding for a kernel that is autotuned while a CUDA graph is captured."""
+    kind = "refused_launch"
+    return Finding(
+        kind=kind,
+        check=GpuRules.name,
+        severity=GpuRules.kinds[kind].severity,
+        message="a GPU rejects this launch: the autotuner times the configurations while a CUDA "
+        "graph is captured, which invalidates the capture",
+        kernel=kernel,
+        launch=host_line(),
+        help="launch the kernel once with the same key before the capture",
+        count=0,
+    )

@@ -133,6 +133,13 @@ class Memcheck(Check):
             meaning="A tensor is passed for a parameter through which the kernel neither reads nor "
             "writes memory.",
         ),
+        "saved_tensor": Kind(
+            severity="warning",
+            meaning="A kernel stores to a tensor that autograd saved before, and a backward pass "
+            "uses the new values without an error.",
+            help="store to a new tensor, or call `ctx.mark_dirty` for the tensor in `forward`, so "
+            "that torch raises an error",
+        ),
     }
 
     def passes(self) -> Sequence[Pass]:

@@ -23,7 +23,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.code_identity import code_identity, is_comparable
-from ttools.tuner.measure.comparison import compare, incomparable
+from ttools.tuner.measure.comparison import bit_equal, compare, incomparable
 from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.measure.pointer_tables import Pointees, pointees_of
@@ -202,8 +202,10 @@ class Bench:
         if self._checks.reference:  # the user's function need not return every output
             current = {**self._launch.arguments, **self._pointees.tensors}
             outputs = {name: outputs.get(name, current[name]) for name in self._expected}
-        wrong = compare(self._expected, outputs, self._checks.rtol)
-        return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._incomparable)
+        has_same_bits = bit_equal(self._expected, outputs)
+        wrong = None if has_same_bits else compare(self._expected, outputs, self._checks.rtol)
+        trial = self._trial(candidate, "wrong" if wrong else "ok", wrong or self._incomparable)
+        return trial if self._checks.reference else replace(trial, bit_equal=has_same_bits)
 
     def _compare_with(self, reference: str, outputs: Mapping[str, Any]) -> None:
         self.reference, self._expected = reference, outputs

@@ -51,6 +51,14 @@ def compare(
     return None
 
 
+def bit_equal(reference: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether all outputs of a configuration have the same bits as the reference's."""
+    return reference.keys() == other.keys() and all(
+        other[name] is tensor or _same_bits(tensor, other[name])
+        for name, tensor in reference.items()
+    )
+
+
 def incomparable(reference: Mapping[str, Any]) -> str:
     """Return which outputs cannot be verified because every element is NaN; empty if none."""
     import torch

@@ -50,6 +50,8 @@ class Trial:
         conditions: Clocks and temperature of the device during timing, if available.
         same_as: Key of the configuration with the same launch whose trial this copies; empty if the
             configuration was tried itself.
+        bit_equal: True if the outputs have the same bits as those of the configuration that they
+            were compared with; None if they were compared with the user's function.
         tried: Time at which a stored trial was made; empty for a trial of this run.
     """
 
@@ -64,6 +66,7 @@ class Trial:
     checks: str = ""
     conditions: Mapping[str, Finite] | None = None
     same_as: str = ""
+    bit_equal: bool | None = None
     tried: str = field(default="", compare=False)
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.importances import importances
+from ttools.tuner.store.bit_equality import bit_equality
 from ttools.tuner.store.failing import failure_conditions
 from ttools.tuner.store.ranking import (
     compared_with_winner,
@@ -67,6 +68,7 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "winner": winner,
         "reason": reason(entry),
         "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
+        "bit_equality": bit_equality(entry),
         "failure_conditions": [asdict(condition) for condition in failure_conditions(entry)],
         "gain_over_first": gain_over_first(entry),
         "present": json.loads(entry.present) if entry.present else None,
@@ -90,6 +92,7 @@ def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
         "predicted_interval": [own["low"], own["high"]] if own else None,
         "less_certain": own["outside"] if own else [],
         "tied": is_tied(entry, trial),
+        "bit_equal": trial.bit_equal,
         "ratio_interval": [ratio.low, ratio.high] if ratio and ratio.low is not None else None,
         "resources": trial.resources,
         "checks": trial.checks,

@@ -44,11 +44,13 @@ class FailureCondition:
 
 def failure_conditions(entry: TuningEntry) -> list[FailureCondition]:
     """Return the condition of each status for which a simple one exists."""
-    constants = {
-        **entry.constants,
-        **{n: v for n, v in entry.problem.key_values.items() if type(v) is int},
-    }
-    return failure_conditions_of(entry.trials, constants)
+    return failure_conditions_of(entry.trials, constants_of(entry))
+
+
+def constants_of(entry: TuningEntry) -> dict[str, int]:
+    """Return the integers that a condition may compare parameters with, by name."""
+    key = {name: value for name, value in entry.problem.key_values.items() if type(value) is int}
+    return {**entry.constants, **key}
 
 
 def failure_conditions_of(

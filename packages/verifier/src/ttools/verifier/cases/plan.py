@@ -22,6 +22,8 @@ _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
 _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
 #: Values whose maximum is the last or the first element, to detect blocks that a kernel skips.
 _LAST_COUNTS = ("ascending", "descending")
+#: Values with several maxima, to detect a block that replaces an equal maximum of an earlier one.
+_TIED = ("equal", "ties")
 #: Number of configurations that run with several sizes; later ones run with one.
 _WELL_TRIED = 8
 #: Limit of the product of a case's sizes, if the domain allows it.
@@ -255,6 +257,11 @@ class Plan:
             for block in blocks[-2:]:
                 yield from (
                     self._case(sizes, values=values) for sizes in self._each(block + 1)[-2:]
+                )
+        for values in _TIED:
+            for block in blocks[-2:]:
+                yield from (
+                    self._case(sizes, values=values) for sizes in self._each(2 * block + 1)[-1:]
                 )
 
     def _each(self, value: int) -> list[dict[str, int]]:

@@ -55,6 +55,12 @@ def mixed(x: torch.Tensor) -> torch.Tensor:
     return (x.double() * steps).to(x.dtype)
 
 
+def graded(x: torch.Tensor) -> torch.Tensor:
+    """Multiply each element by another factor from 0.5 to 1.5, so that equal rows differ."""
+    index = torch.arange(x.numel(), dtype=torch.float64, device="cpu").reshape(x.shape)
+    return (x.double() * (0.5 + (index * 0.618034) % 1.0)).to(x.dtype)
+
+
 def ordered(x: torch.Tensor, descending: bool) -> torch.Tensor:
     """Sort each row."""
     return x.sort(dim=-1, descending=descending).values if x.dim() else x
@@ -81,7 +87,7 @@ _NAMESPACE: dict[str, Any] = {
     "inf": float("inf"),
     "nan": float("nan"),
     **{name: globals()[name] for name in ("LARGE", "DENORMAL", "SCALE", "OFFSET")},
-    **{f.__name__: f for f in (spots, some_rows, one_hot, mixed, ordered, permuted)},
+    **{f.__name__: f for f in (spots, some_rows, one_hot, mixed, graded, ordered, permuted)},
 }
 
 
@@ -128,6 +134,7 @@ KINDS = {
     "infinity": Kind("one inf", "spots(x, inf)", True),
     "ties": Kind("many equal floats", "(x * 2).round() / 2"),
     "mixed sizes": Kind("neighbouring floats of different magnitudes", "mixed(x)"),
+    "graded": Kind("floats that all differ, also in equal rows", "graded(x)"),
     "denormal": Kind(
         "two denormal floats",
         "spots(x, DENORMAL.get(x.dtype, 1e-310), -DENORMAL.get(x.dtype, 1e-310))",

@@ -6,10 +6,17 @@ decide exactly. Therefore decisions about arguments (also views and conversions 
 constants) use the original values, and decisions about computed values use the perturbed ones. For
 example, in `torch.where(x > 0, a, b)` the comparison uses the original `x`, but in
 `torch.where(x * y > 0, a, b)` it uses the perturbed product.
+
+If several elements are equal, `max`, `min`, `argmax` and `argmin` along an axis return the first of
+them, and a NaN counts as the largest (and for `min` and `argmin` as the smallest) value. A kernel
+must follow this rule. For `topk`, `kthvalue`, and `sort` and `argsort` without `stable=True`, torch
+does not define which of several equal elements comes first. They get the elements in another order
+each time, so that indices which depend on it have a spread.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -115,17 +122,24 @@ JUMPING = frozenset(
     ]
 )
 
+#: Functions that may return any order of equal elements, and the position of the parameter `dim`.
+_UNORDERED = {"topk": 2, "sort": 1, "argsort": 1, "kthvalue": 2}
+
 
 class Decisions(TorchFunctionMode):
     """Tracks the tensors that were not computed, and their original values, while it is active.
+
+    Args:
+        generator: Chooses the orders of equal elements that torch does not define.
 
     Attributes:
         are_of_computed: If True, there were decisions about computed values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.are_of_computed = False
+        self._generator = generator
         #: Tensors and their original values, by identity of the tensor.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -141,6 +155,8 @@ class Decisions(TorchFunctionMode):
             changed = func(*args, **kwargs)
             self.are_of_computed |= _is_decision(name, changed)
             return changed
+        if name in _UNORDERED and not kwargs.get("stable"):
+            func = partial(self._shuffled, func, _UNORDERED[name])
         result = func(*args, **kwargs)
         if name in _CREATING and isinstance(result, torch.Tensor):
             self.follow(result, result)
@@ -155,6 +171,25 @@ class Decisions(TorchFunctionMode):
             result = decided if name in JUMPING else _with_integers(result, decided)
             self._follow(result, decided, name in MOVING)
         return result
+
+    def _shuffled(self, func: Any, position: int, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a function that selects or sorts elements with its elements in another order.
+
+        Args:
+            func: Function of torch.
+            position: Position of the parameter `dim` in a call.
+            tensor: Tensor with the elements.
+        """
+        dim = kwargs.get("dim", args[position - 1] if len(args) >= position else -1)
+        if not isinstance(tensor, torch.Tensor) or not tensor.dim() or isinstance(dim, str):
+            return func(tensor, *args, **kwargs)
+        order = torch.randperm(tensor.shape[dim], generator=self._generator, device="cpu")
+        order = order.to(tensor.device)
+        result = func(tensor.index_select(dim, order), *args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            return order[result]
+        values, indices = result
+        return type(result)((values, order[indices]))
 
     def _unperturbed(self, value: Any) -> Any:
         """Return arguments with their original values.

@@ -261,6 +261,7 @@ def _moves(
     """
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
+    order = torch.Generator().manual_seed(23)
 
     def perturbed(tensor: torch.Tensor) -> torch.Tensor:
         moved = in_double(tensor)
@@ -278,7 +279,7 @@ def _moves(
 
     direction, probes, runs, jumps = 1, 0, 0, False
     while probes < PROBES:
-        decisions = Decisions()
+        decisions = Decisions(order)
         state = generator.get_state()
         moved_arguments = mapped(perturbed)
         with InPrecision(least), decisions:

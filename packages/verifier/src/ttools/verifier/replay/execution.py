@@ -28,6 +28,7 @@ from ttools.verifier.replay.plan import (
 )
 from ttools.verifier.replay.tables import ConstantValues, numbers_of, whole_view
 from ttools.verifier.replay.work import CONVERTING, ComputedValues, Work, most
+from ttools.verifier.workers.results import WEIGHT
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
@@ -52,6 +53,8 @@ class Executor:
     Attributes:
         work: Numbers of the elements on which operators of the last plan computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
+        finished: Results of the last plan that an operator made of values that kernels had
+            computed, see `Work.finishing`: name and operator.
         moved: Results of the last plan that torch made of arguments by moves: name, operator,
             whether a kernel has copied them, and the share of the elements.
         tables: Results of the last plan that are copies of constants: name and description.
@@ -61,8 +64,10 @@ class Executor:
         self._timeout = timeout
         self._kernels: dict[str, Variants] = {}
         self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
+        self._finishing = ComputedValues()
         self._moved = MovedValues()
         self.copied: list[list[str]] = []
+        self.finished: list[list[str]] = []
         self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
 
@@ -77,19 +82,9 @@ class Executor:
             TtoolsError: A launch of the plan failed.
         """
         memory = _Memory(plan, tensors)
-        self.work, self._moved = Work(), MovedValues()
-        for number, storage in enumerate(plan.storages):
-            if isinstance(storage, ConstantStorage):
-                self.work.lift(number)
-                self._moved.argument(number)
-            elif isinstance(storage, InputStorage):
-                self._moved.argument(number)
-                if tensors[storage.argument].is_floating_point():
-                    self.work.contains_floats(number)
+        self._begin(plan, tensors)
         for tensor in tensors.values():
             self._moved.argument(memory.number(tensor), tensor)
-        self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
-        self._constants = ConstantValues(numbers_of(plan))
         for number, step in enumerate(plan.steps):
             if isinstance(step, LaunchStep):
                 self._launch(plan, step, memory)
@@ -105,6 +100,8 @@ class Executor:
                 continue
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
+            elif by := self._finishing.operator_of(result):
+                self.finished.append([name, by])
             by, share = self._moved.operator_of(result)
             if by:
                 self.moved.append([name, by, spec.storage in self.work.of_kernels, share])
@@ -114,6 +111,23 @@ class Executor:
                 self.tables.append([name, "constants that the program passes to kernels"])
         return results
 
+    def _begin(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
+        """Forget what the last plan computed, and classify the storages of another one."""
+        self.work, self._moved = Work(), MovedValues()
+        for number, storage in enumerate(plan.storages):
+            if isinstance(storage, ConstantStorage):
+                self.work.lift(number)
+                self._moved.argument(number)
+            elif isinstance(storage, InputStorage):
+                self._moved.argument(number)
+                if tensors[storage.argument].is_floating_point():
+                    self.work.contains_floats(number)
+                if storage.argument.startswith(WEIGHT):
+                    self.work.receives_gradient(number)
+        self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
+        self._finishing, self.finished = ComputedValues(), []
+        self._constants = ConstantValues(numbers_of(plan))
+
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
         tensors = _call(step, memory, number)
         taken = list(views_of((*step.arguments, *step.keywords.values())))
@@ -121,12 +135,14 @@ class Executor:
         computes = self.work.operator(step.operator, taken, step.results, is_exact=is_exact)
         for view, tensor in zip(step.results, tensors, strict=True):
             if computes:
-                self._values.computed(step.operator, view, tensor, most(taken, step.results))
+                values = self._finishing if computes == "finishes" else self._values
+                values.computed(step.operator, view, tensor, most(taken, step.results))
                 self._moved.computed([view.storage])
             elif base_name(step.operator) in ALLOCATING:
                 self._moved.argument(view.storage)
             elif taken:
                 self._values.converted(taken[0], view, tensor)
+                self._finishing.converted(taken[0], view, tensor)
                 operands = [(operand, memory.view(operand)) for operand in taken]
                 is_whole = tensor.nbytes == memory.size(view.storage)
                 self._moved.moved(step.operator, operands, view, tensor, is_whole=is_whole)
@@ -166,6 +182,7 @@ class Executor:
                 self._moved.load(storage, memory.view(whole))
         self.work.launch(written)
         self._values.launch(written)
+        self._finishing.launch(written)
         self._moved.computed(written)
         self._constants.load(
             memory.view(whole_view(argument.value, plan.storages[argument.value.storage].size))

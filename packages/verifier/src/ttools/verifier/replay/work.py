@@ -7,6 +7,10 @@ floats: views of memory that contains floats, conversions of floats that change 
 operands of bit operators. Kernels can convert floats to integers and back, so operators on integers
 of kernels count as tests of floats, and as computations if the integers are too large for indices.
 The counts are made when a call is recorded, and again when its plan is executed.
+
+Operators of two kinds finish what kernels have computed, as wrappers often do: reductions of values
+that kernels wrote, and products of such values with an upstream gradient of fewer elements. They
+are counted separately.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
 
 import torch
 
@@ -53,6 +58,9 @@ eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and log
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
 """
 TESTS = frozenset(_TESTING.split())
+#: Reductions that finish results.
+_REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
+_REDUCTIONS = frozenset(_REDUCING.split())
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
 #: Reads of single elements, and operators on them, are counted only if there are at least this
@@ -60,6 +68,10 @@ CONVERTING = frozenset(["_to_copy", "copy"])
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 TELLING = 8
+
+
+#: What an operator does: nothing that counts, compute, or finish what kernels have computed.
+Computation: TypeAlias = Literal["", "computes", "finishes"]
 
 
 class Work:
@@ -76,6 +88,9 @@ class Work:
         constants: Numbers of the storages that contain constants.
         of_kernels: Numbers of the storages whose contents a kernel wrote, or an operator made of
             such contents.
+        upstream: Numbers of the storages that contain the gradients which a backward pass receives,
+            or what operators made of these alone.
+        finishing: Numbers of elements on which operators finished what kernels had computed.
     """
 
     def __init__(self, constants: Iterable[int] = ()) -> None:
@@ -84,6 +99,8 @@ class Work:
         #: Storages that contained floats, even if views of them are integers.
         self._floats: set[int] = set()
         self.of_kernels: set[int] = set()
+        self.upstream: set[int] = set()
+        self.finishing: Counter[str] = Counter()
         #: Number of reads of single elements, and of operators on them.
         self._single: Counter[str] = Counter()
 
@@ -94,8 +111,8 @@ class Work:
         made: Sequence[TensorSpec],
         *,
         is_exact: bool = True,
-    ) -> bool:
-        """Count an operator; return whether it computes on anything but constants.
+    ) -> Computation:
+        """Count an operator; return what it does, where constants do not count.
 
         Args:
             operator: Qualified name of the operator.
@@ -115,11 +132,16 @@ class Work:
         # A kernel may write integers in a float type, and its wrapper may convert them.
         of_kernel = all(view.storage in self.of_kernels for view in floats)
         is_of_kernel = any(view.storage in self.of_kernels for view in taken)
+        finishes = self._finishes(name, taken, made)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
+        operands = {view.storage for view in taken}
+        self.upstream -= storages
+        if operands & self.upstream and operands <= self.upstream | self.constants:
+            self.upstream |= storages
         self.of_kernels -= storages
         if is_constant or _makes_constants(name, taken, storages):
             self.constants |= storages
-            return False
+            return ""
         self.constants -= storages
         if is_of_kernel and name not in ALLOCATING:
             self.of_kernels |= storages
@@ -132,10 +154,14 @@ class Work:
                 self._floats |= storages
             if name in REARRANGING:
                 self._note(name, 0, 0, most(taken, made))
-            return False
+            return ""
         every = most(taken, made)
         if made_floats or has_bits or is_changing or (floats and name not in TESTS):
-            if every == 1:
+            if finishes:
+                self.finishing[name] += every
+            if finishes and name not in _REDUCTIONS:
+                pass  # any correct backward pass contains this product
+            elif every == 1:
                 self._note_single("operators", short_name(operator))
             else:
                 self._note(short_name(operator), every, 0, every)
@@ -143,12 +169,25 @@ class Work:
         else:
             tested = every if is_of_kernel else most(floats)
             self._note(short_name(operator), 0, tested, every)
-        return not is_changing
+        if is_changing:
+            return ""
+        return "finishes" if finishes else "computes"
+
+    def _finishes(self, name: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
+        """Return whether an operator reduces what kernels wrote, or scales it by a gradient."""
+        own = [view for view in taken if view.storage in self.of_kernels]
+        if name in _REDUCTIONS:
+            return len(taken) == 1 == len(own) and most(made) < most(own)
+        if name != "mul" or len(taken) != 2 or len(own) != 1:
+            return False
+        (other,) = (view for view in taken if view is not own[0])
+        return other.storage in self.upstream and most([other]) < most(own)
 
     def launch(self, storages: Iterable[int]) -> None:
         """Record that a kernel writes to storages."""
         written = set(storages)
         self.constants -= written
+        self.upstream -= written
         self.of_kernels |= written
 
     def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
@@ -162,6 +201,10 @@ class Work:
     def contains_floats(self, storage: int) -> None:
         """Record that a storage contains floats; other storages are recorded when they are used."""
         self._floats.add(storage)
+
+    def receives_gradient(self, storage: int) -> None:
+        """Record that a storage contains a gradient that a backward pass receives."""
+        self.upstream.add(storage)
 
     def lift(self, storage: int) -> None:
         """Record that a storage contains numbers that the program gave to torch."""

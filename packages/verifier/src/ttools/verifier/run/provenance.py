@@ -51,6 +51,7 @@ def work_of_torch(
     images: dict[str, TensorImage],
     *,
     is_right: bool,
+    may_finish: bool = True,
 ) -> list[Mismatch]:
     """Return a failure if a result was not computed by a kernel.
 
@@ -59,6 +60,7 @@ def work_of_torch(
         right: Answer of the reference's process.
         images: Arguments that are tensors, by name.
         is_right: If True, the results are correct.
+        may_finish: If True, operators may finish what kernels have computed, see `Work.finishing`.
     """
     counts = {name: math.prod(image.shape) for name, image in images.items()}
     results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]
@@ -96,7 +98,11 @@ def work_of_torch(
         detail += "in a call whose largest tensor has" if is_largest else "where a result requires"
         detail += f" {required}"
         return [_not_computed(detail, operators=[names, total])]
-    for part, name in answer.get("copied", ()):
+    finished = answer.get("finished", ())
+    if not may_finish and (finishing := dict(answer.get("finishing", ()))):
+        detail = f"torch finishes a result: {_listed(list(finishing))} on {_share(answer, right)}"
+        return [_not_computed(detail, operators=[list(finishing), sum(finishing.values())])]
+    for part, name in (*answer.get("copied", ()), *(() if may_finish else finished)):
         if is_right:
             size = max(results) if "[" not in part else _OF_A_PART
             detail = f"{part} was computed by torch's `{name}`"
@@ -120,6 +126,26 @@ def _depends_on_nothing(right: dict[str, Any], counts: dict[str, int]) -> bool:
     empty = {name for name, count in counts.items() if count == 0}
     sources = right.get("sources")
     return bool(empty) and (sources is None or any(map(empty.intersection, sources)))
+
+
+def finishing_note(answer: dict[str, Any], right: dict[str, Any]) -> str:
+    """Describe the work of operators that finish what kernels have computed; empty if none does.
+
+    Args:
+        answer: Answer of the candidate's process.
+        right: Answer of the reference's process.
+    """
+    names = [name for name, _ in answer.get("finishing", ())]
+    if not names:
+        return ""
+    return f"torch finishes the results of the kernels: {_listed(names)} on {_share(answer, right)}"
+
+
+def _share(answer: dict[str, Any], right: dict[str, Any]) -> str:
+    """Return the number of elements on which torch finishes results, and its share of all work."""
+    count = sum(count for _, count in answer["finishing"])
+    work = max(right.get("work", 0), count)
+    return f"{count:,} elements ({100 * count / work:.2g}% of the reference's {work:,})"
 
 
 def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:

@@ -19,7 +19,7 @@ from ttools.verifier.oracle.comparison import Mismatch, compare
 from ttools.verifier.run.answers import MalformedAnswerError, kept_results, require_answer
 from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
-from ttools.verifier.run.provenance import is_telling, work_of_torch
+from ttools.verifier.run.provenance import finishing_note, is_telling, work_of_torch
 from ttools.verifier.workers.results import PHASE, flat
 
 #: Maximum length of a text of a candidate in a report.
@@ -62,6 +62,7 @@ class Trial:
         tables: Results of a repeated call that are copies of constants: name and description.
         moved: Results of a repeated call that torch made of arguments by moves: name, operator,
             whether a kernel has copied them, and the share of the elements.
+        finishing: Description of the work of torch that finishes the results of kernels.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -91,6 +92,7 @@ class Trial:
     no_plan: str = ""
     tables: list[list[str]] = field(default_factory=list)
     moved: list[list[Any]] = field(default_factory=list)
+    finishing: str = ""
 
     @property
     def classes(self) -> set[str]:
@@ -109,6 +111,7 @@ class Trials:
 
     Attributes:
         fail_on: Lowest severity of findings that are failures.
+        fail_on_torch: If True, a candidate fails if torch finishes what its kernels have computed.
         inplace: Names of the arguments that the candidate may change.
         is_telling: If True, the last result of the reference was not a constant.
         wants_plans: If True, the candidate's process records plans of calls.
@@ -117,6 +120,7 @@ class Trials:
     def __init__(self, reference: Worker, domain: Domain, declared: dict[str, Any]) -> None:
         self._reference, self._domain = reference, domain
         self.fail_on: Severity = "error"
+        self.fail_on_torch = False
         self.inplace: list[str] = declared["inplace"]
         self._finite, self._contiguous = declared["finite"], declared["contiguous"]
         self._shared: set[frozenset[str]] = {frozenset(names) for names in declared["shared"]}
@@ -402,7 +406,10 @@ class Trials:
         wrong = compare(right, trial.results, trial.largest_errors)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
-        trial.problems += work_of_torch(answer, right, images, is_right=not wrong)
+        trial.problems += work_of_torch(
+            answer, right, images, is_right=not wrong, may_finish=not self.fail_on_torch
+        )
+        trial.finishing = finishing_note(answer, right)
         trial.is_idle = not (
             trial.launches
             or trial.problems

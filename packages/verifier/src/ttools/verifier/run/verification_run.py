@@ -35,6 +35,7 @@ from ttools.verifier.run.conditions import failing_condition
 from ttools.verifier.run.constant_references import ConstantReferences
 from ttools.verifier.run.gpu import Gpu
 from ttools.verifier.run.hidden import HiddenNumbers
+from ttools.verifier.run.independent_references import IndependentReferences
 from ttools.verifier.run.loading import loaded_candidate, loaded_reference
 from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.run.replays import Replays
@@ -140,6 +141,9 @@ class VerificationRun:
     def _run(self) -> Verification:
         self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
         self._trials.fail_on = self._options.fail_on
+        self._trials.fail_on_torch = self._options.fail_on_torch
+        self._independent = IndependentReferences(self._trials.inplace)
+        self._finishing = ""
         for name in patched:
             self._note(f"loading the reference replaced `{name}`; the original was restored")
         self._hidden = HiddenNumbers(self._processes.hidden())
@@ -293,7 +297,10 @@ class VerificationRun:
         else:
             for label, error in trial.largest_errors.items():
                 self._largest_errors[label] = max(error, self._largest_errors.get(label, 0.0))
-            self._constants.count(case, self._domain.labels(case.choices), trial.right)
+            labels = self._domain.labels(case.choices)
+            self._constants.count(case, labels, trial.right)
+            self._independent.count(case, labels, trial.sent, trial.right)
+            self._finishing = self._finishing or trial.finishing
             self._replay(case, trial)
         return trial
 
@@ -561,6 +568,8 @@ class VerificationRun:
                 verdict = "inconclusive"
                 reasons.append("the reference is constant in all cases")
             notes += self._constants.notes()
+            notes += self._independent.notes()
+            notes += [self._finishing] if self._finishing else []
             if not replay.verified:
                 required = self._options.replay == "required"
                 verdict = "inconclusive" if required else verdict

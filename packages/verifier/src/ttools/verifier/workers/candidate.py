@@ -168,7 +168,9 @@ class Candidate:
         answer["reshaped"] = writes.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(finding) for finding in run]
-        answer["operators"] = [[name, *counts] for name, counts in self._work().counts.items()]
+        work = self._work()
+        answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
+        answer["finishing"] = [[name, count] for name, count in work.finishing.items()]
         answer.update(observations)
         answer["log"] = log
         answer["configs"] = self._tuned.integers

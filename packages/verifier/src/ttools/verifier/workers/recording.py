@@ -43,6 +43,7 @@ from ttools.verifier.replay.plan import (
     write_plan,
 )
 from ttools.verifier.replay.work import Work
+from ttools.verifier.workers.results import WEIGHT
 
 #: Size limit of all constants of a call in bytes; larger plans are not recorded.
 _MOST_CONSTANTS = 1 << 26
@@ -104,6 +105,8 @@ class PlanRecorder:
             self._names.setdefault(number, []).append(name)
             if tensor.is_floating_point():
                 self.work.contains_floats(number)
+            if name.startswith(WEIGHT):
+                self.work.receives_gradient(number)
             self._sources[number] = frozenset(self._names[number])
             if not storage.nbytes():
                 self._empty.add(name)

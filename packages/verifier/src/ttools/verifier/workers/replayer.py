@@ -135,8 +135,12 @@ class Replayer(Candidate):
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
         answer = super()._called(request)
         executor = self._executor
-        details = {"copied": executor.copied, "moved": executor.moved, "tables": executor.tables}
-        return answer | details
+        return answer | {
+            "copied": executor.copied,
+            "finished": executor.finished,
+            "moved": executor.moved,
+            "tables": executor.tables,
+        }
 
     def _recording(self, *_: Any) -> None:
         return None

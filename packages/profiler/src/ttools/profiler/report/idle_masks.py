@@ -1,0 +1,104 @@
+"""The cost of masks of loads in loops: a kernel is compiled again without them.
+
+The mask of a load costs more than its comparison: the load becomes conditional, its other lanes
+must be filled, and the compiler may choose narrower instructions. The cost is therefore measured as
+the difference between the instructions of two compilations.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import compile_for
+from ttools.core.errors import TtoolsError
+from ttools.core.gpus.targets import Target
+from ttools.core.location import SourceLocation
+from ttools.ir.dialects.traits import LOADS
+from ttools.ir.nesting import definition_depth, loop_depth
+from ttools.ir.parser import parse_module
+from ttools.profiler.counting.counts import WorkCounts
+from ttools.profiler.gpu_time.instruction_mix import executed_by
+
+#: A load of a tile through pointers with a mask, and perhaps with values for the other lanes.
+_MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:, %[\w#:]+)?)?")
+
+
+@lru_cache(maxsize=64)
+def masked_loads_in_loops(ttir: str) -> dict[SourceLocation, tuple[int, ...]]:
+    """Return the numbers of the loads in loops whose masks are computed there, by location.
+
+    The loads of the text are numbered in order.
+    """
+    loads = [op for op in parse_module(ttir).walk() if op.has(LOADS) and op.name == "tt.load"]
+    if len(loads) != len(_MASKED_LOAD.findall(ttir)):
+        return {}
+    numbers: dict[SourceLocation, tuple[int, ...]] = {}
+    for number, op in enumerate(loads):
+        if op.mask is None or op.location is None or not loop_depth(op.parent):
+            continue
+        if definition_depth(op.mask) == loop_depth(op.parent):
+            numbers[op.location] = (*numbers.get(op.location, ()), number)
+    return numbers
+
+
+def without_masks(ttir: str, numbers: Collection[int]) -> str:
+    """Return TTIR in which some loads have no mask.
+
+    Args:
+        ttir: Text of a kernel.
+        numbers: Numbers of the loads, see `masked_loads_in_loops`.
+    """
+    parts, end = [], 0
+    for number, match in enumerate(_MASKED_LOAD.finditer(ttir)):
+        if number in numbers:
+            parts += [ttir[end : match.start()], match["load"]]
+            end = match.end()
+    return "".join([*parts, ttir[end:]])
+
+
+def share_of_masks(
+    inspection: Inspection, counts: WorkCounts, numbers: Collection[int]
+) -> float | None:
+    """Return the share of the executed instructions that masks of loads cost; None if unknown.
+
+    Args:
+        inspection: The kernel, compiled for an NVIDIA GPU.
+        counts: Work of a launch in which these masks disable no lane.
+        numbers: Numbers of the loads, see `masked_loads_in_loops`.
+    """
+    code, warps = inspection.machine_code, inspection.resources.warps
+    if code is None:
+        return None
+    source, target = inspection.source, inspection.target
+    text = without_masks(inspection.compilation.texts["ttir"], numbers)
+    options = tuple(sorted(source.options.items()))
+    other = _compiled(text, source.name, options, target)
+    if other is None or other.machine_code is None:
+        return None
+    before = executed_by(code, counts, warps).units.total()
+    after = executed_by(other.machine_code, counts, other.resources.warps).units.total()
+    return (before - after) / before if before else None
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    ttir: str, name: str, options: tuple[tuple[str, Any], ...], target: Target
+) -> Inspection | None:
+    """Compile the text of a kernel; return None if Triton's compiler rejects it."""
+    with tempfile.TemporaryDirectory(prefix="ttools-masks-") as folder:
+        file = Path(folder) / f"{name}.ttir"
+        file.write_text(ttir)
+        source = KernelSource(name=name, path=file, options=dict(options))
+        try:
+            inspection = Inspection(compile_for(source, target))
+            inspection.readings()
+        except TtoolsError:
+            return None
+        return inspection

@@ -1,0 +1,274 @@
+"""Finds kernels that overwrite tensors which autograd has saved for a backward pass.
+
+torch's in-place operators increment the version counter of a tensor, so that a backward pass that
+needs the earlier values raises an error. A kernel does not, unless its caller names the tensor in
+`ctx.mark_dirty`, and the backward pass silently uses the new values.
+
+When a backward pass begins, the tensors that the nodes of its graph have saved are compared with
+the memory to which earlier launches have stored. Each node has a sequence number, which shows
+whether it was created before a launch. A node that was created before the launch kept its tensors
+alive, so memory at the same address is the same memory. The tensors of a
+`torch.autograd.Function` are saved when its `forward` ends, that is, after the launches that this
+`forward` makes. These launches are therefore not compared with the tensors of that node.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import wraps
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ttools.core.findings.findings import Finding
+from ttools.core.patches import Patches
+from ttools.interpreter.abi.region import Region, region_of
+from ttools.sanitizer.checks.memcheck import Memcheck
+from ttools.sanitizer.checks.unwritten_output import stores
+from ttools.sanitizer.memory.launch_state import tensors_among
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.launch.checked import CheckedLaunch
+
+_KIND = "saved_tensor"
+#: Maximum number of stores to different tensors that are remembered; the oldest are forgotten.
+_MOST_REMEMBERED = 4096
+#: Maximum number of elements of a view with gaps whose addresses are compared one by one.
+_MOST_COMPARED = 1 << 24
+#: Prefix of the attributes with which a node describes the tensors that it has saved.
+_RAW = "_raw_saved_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """The stores of one launch to one tensor.
+
+    Attributes:
+        thread: Identifier of the thread that made the launch.
+        sequence: Sequence number that the next node of a graph would have received in this thread.
+        region: The elements of the tensor.
+        version: Version counter of the tensor at the launch.
+        contexts: Identities of the nodes of `torch.autograd.Function` whose `forward` made the
+            launch.
+        classes: Types of such nodes that are not visible on the stack.
+        finding: The finding, without the node.
+    """
+
+    thread: int
+    sequence: int
+    region: Region
+    version: int
+    contexts: frozenset[int]
+    classes: frozenset[type]
+    finding: Finding
+
+    def is_after(self, node: Any) -> bool:
+        """Return whether the launch was made after a node had saved its tensors."""
+        if node._sequence_nr() >= self.sequence or id(node) in self.contexts:
+            return False
+        return type(node) not in self.classes
+
+
+class SavedTensors:
+    """The stores of a run to memory that autograd may have saved.
+
+    Args:
+        report: Reports a finding when a backward pass begins.
+    """
+
+    def __init__(self, report: Callable[[Finding], None]) -> None:
+        self._report = report
+        self._stored: dict[object, _Stored] = {}
+        self._lock = threading.Lock()
+        self._patches = Patches(self._follow)
+        self._is_open = False
+
+    def remember(self, checked: CheckedLaunch) -> None:
+        """Remember the stores of a launch if autograd has recorded operators in its thread."""
+        import torch
+
+        next_number: Callable[[], int] | None = getattr(torch.autograd, "_get_sequence_nr", None)
+        if next_number is None or checked.is_trial or not (sequence := next_number()):
+            return
+        launch = checked.launch
+        contexts, classes = _functions_around()
+        for index in sorted(launch.kernel.variants.effects.written):
+            tensor = next(iter(tensors_among([launch.arguments[index]])), None)
+            version = _version(tensor)
+            region = checked.regions[index]
+            if version is None or region.view[0] >= region.view[1]:
+                continue
+            stored = _Stored(
+                thread=threading.get_ident(),
+                sequence=sequence,
+                region=region,
+                version=version,
+                contexts=contexts,
+                classes=classes,
+                finding=_finding(checked, index),
+            )
+            self._add((stored.thread, *region.storage, *region.view, launch.site.line), stored)
+
+    def _add(self, key: object, stored: _Stored) -> None:
+        with self._lock:
+            self._stored.pop(key, None)
+            self._stored[key] = stored
+            while len(self._stored) > _MOST_REMEMBERED:
+                del self._stored[next(iter(self._stored))]
+            if not self._is_open:
+                self._is_open = True
+                self._patches.__enter__()
+
+    def close(self) -> None:
+        """Stop following backward passes."""
+        with self._lock:
+            if self._is_open:
+                self._is_open = False
+                self._patches.__exit__()
+            self._stored.clear()
+
+    def _follow(self, patches: Patches) -> None:
+        import torch
+
+        def compared(original: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(original)
+            def backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+                self._compare(outputs)
+                return original(outputs, *args, **kwargs)
+
+            return backward
+
+        patches.wrap(torch.autograd, "_engine_run_backward", compared)
+
+    def _compare(self, outputs: Any) -> None:
+        """Report the saved tensors of a graph to which earlier launches have stored."""
+        thread = threading.get_ident()
+        with self._lock:
+            stored = {key: s for key, s in self._stored.items() if s.thread == thread}
+        for node in _nodes(outputs) if stored else ():
+            if node._sequence_nr() >= max(s.sequence for s in stored.values()):
+                continue
+            for tensor in _saved(node):
+                for key, one in list(stored.items()):
+                    if one.is_after(node) and _overlaps(one, tensor):
+                        self._report(_completed(one.finding, node))
+                        del stored[key]
+            if not stored:
+                return
+
+
+def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
+    """Return the nodes of the `torch.autograd.Function`s that are running.
+
+    Returns:
+        The identities of the nodes that `forward` or `backward` has as its first argument, and the
+        types of all other nodes.
+    """
+    import torch
+
+    forward = vars(torch.autograd.Function)["apply"].__func__.__code__
+    backward = torch.autograd.function.BackwardCFunction.apply.__code__
+    contexts: set[int] = set()
+    classes: set[type] = set()
+    frame: FrameType | None = sys._getframe(1)
+    inner = frame
+    while frame is not None:
+        if frame.f_code is backward:
+            contexts.add(id(frame.f_locals["self"]))
+        elif frame.f_code is forward:
+            node = _first_argument(inner)
+            if isinstance(node, torch._C._FunctionBase):
+                contexts.add(id(node))
+            else:  # `setup_context` receives the node later
+                classes.add(frame.f_locals["cls"]._backward_cls)
+        inner, frame = frame, frame.f_back
+    return frozenset(contexts), frozenset(classes)
+
+
+def _first_argument(frame: FrameType | None) -> Any:
+    """Return the first positional argument of a call, also of a decorator with `*args`."""
+    names = () if frame is None else frame.f_code.co_varnames
+    if frame is None or not names:
+        return None
+    value = frame.f_locals.get(names[0])
+    return value[0] if isinstance(value, tuple) and value else value
+
+
+def _version(tensor: Any) -> int | None:
+    """Return the version counter of a tensor; None if it has none."""
+    try:
+        return int(tensor._version)
+    except (AttributeError, RuntimeError):  # it is no tensor, or was made in inference mode
+        return None
+
+
+def _nodes(outputs: Any) -> Iterator[Any]:
+    """Yield the nodes of the graph of some tensors or edges."""
+    pending = [getattr(out, "grad_fn", None) or getattr(out, "node", None) for out in outputs]
+    visited: set[Any] = set()
+    while pending:
+        node = pending.pop()
+        if node is not None and node not in visited:
+            visited.add(node)
+            yield node
+            pending += [following for following, _ in node.next_functions]
+
+
+def _saved(node: Any) -> Iterator[Any]:
+    """Yield the tensors that a node has saved, without calling hooks that unpack them."""
+    for name in dir(node):
+        if name.startswith(_RAW):
+            try:
+                raw = getattr(node, name)
+            except RuntimeError:  # an earlier backward pass has freed them
+                continue
+            for one in raw if isinstance(raw, (list, tuple)) else [raw]:
+                tensor = getattr(one, "data", None)
+                # A tensor that a hook has packed, for example for a checkpoint, is not used as it
+                # is.
+                if hasattr(tensor, "untyped_storage") and one.unpack_hook is None:
+                    yield tensor
+
+
+def _overlaps(stored: _Stored, tensor: Any) -> bool:
+    """Return whether a saved tensor has elements to which a launch stored, unnoticed by torch."""
+    saved = region_of(tensor, tensor)
+    if saved is None or _version(tensor) != stored.version:
+        return False  # torch raises an error, or the values were replaced since
+    own = stored.region
+    if saved.storage[0] != own.storage[0]:
+        return False
+    start, end = max(saved.view[0], own.view[0]), min(saved.view[1], own.view[1])
+    if start >= end:
+        return False
+    if not (saved.has_gaps or own.has_gaps) or (end - start) // saved.item > _MOST_COMPARED:
+        return True
+    first = saved.view[0] + (start - saved.view[0]) // saved.item * saved.item
+    addresses = np.arange(first, end, saved.item, dtype=np.int64)
+    return bool((saved.holds_each(addresses) & own.holds_each(addresses)).any())
+
+
+def _finding(checked: CheckedLaunch, index: int) -> Finding:
+    name = checked.spec.names[index]
+    return Memcheck(checked).finding(
+        _KIND,
+        f"the kernel stores to `{name}`, which autograd had saved for the backward pass of",
+        location=checked.kernel.fact(stores).get(index),
+        argument=checked.spec.argument(index),
+        count=0,
+    )
+
+
+def _completed(finding: Finding, node: Any) -> Finding:
+    """Return a finding that names the operator which has saved the tensor."""
+    name = node.name().rpartition(".")[2].rpartition("::")[2]
+    operator = name.rstrip("0123456789").removesuffix("Backward")
+    return replace(
+        finding,
+        message=f"{finding.message} `{operator}`; that pass uses the new values and gives wrong "
+        "gradients",
+    )
