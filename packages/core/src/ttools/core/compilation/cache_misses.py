@@ -56,11 +56,15 @@ class CacheMisses:
             return f"unknown, because the cache has more than {_MOST_ENTRIES:,} entries"
         entries = self._entries.get(entry.source.name[:_LONGEST_NAME], [])
         own = next((d for d in entries if d[1].get("hash") == entry.metadata.get("hash")), None)
-        others = [d for d in entries if d[1].get("hash") not in self._own]
         if own is None:
             return "unknown, because the cache no longer contains the kernel"
+        others = [
+            d
+            for d in entries
+            if d[1].get("hash") not in self._own and d[1].get("target") == own[1].get("target")
+        ]
         if not others:
-            return "the cache has no earlier entry of a kernel with this name"
+            return "the cache has no earlier entry of a kernel with this name for this target"
         _, data = min(others, key=lambda d: len(_changed(d[1], own[1])))
         changed = _changed(data, own[1])
         if changed:
@@ -114,8 +118,6 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
-    if name == "target" and isinstance(value, dict):
-        return f"{value.get('backend')}:{value.get('arch')}"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not set" if value is None else str(value)

@@ -60,6 +60,21 @@ class Difference:
     before: str
     now: str
 
+    @property
+    def remedy(self) -> str | None:
+        """Return what avoids the compilation, as far as it follows from the kind; else None."""
+        option = {
+            "integer value": "do_not_specialize",
+            "alignment": "do_not_specialize_on_alignment",
+        }.get(self.kind)
+        if option is not None and "[" not in self.name:
+            return f'`@triton.jit({option}=["{self.name}"])`'
+        if self.kind == "keywords":
+            return "the same keywords at all launches"
+        if self.kind == "redefinition":
+            return "one decoration, at the top level of a module,"
+        return None
+
     def __str__(self) -> str:
         if self.kind == "device":
             return f"another device: {self.now}, before {self.before}"
@@ -306,6 +321,17 @@ def _same_variant(before: LoggedCompilation, now: LoggedCompilation) -> Differen
         for options in (old, new)
     ]
     return Difference(kind="keywords", name=", ".join(changed), before=texts[0], now=texts[1])
+
+
+def launch_keywords(entry: LoggedCompilation) -> dict[str, Any]:
+    """Return the options that the launch wrote, as `num_warps=8`; those that Triton adds are not.
+
+    If Triton's key is unreadable, all options of the variant are returned.
+    """
+    keywords = _keywords(entry.key)
+    if not keywords:
+        return dict(entry.source.options)
+    return {n: v for n, v in keywords.items() if n not in _ENVIRONMENT or v not in (False, "")}
 
 
 def _keywords(key: str) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ttools.core import inductor
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.context_values import bound
-from ttools.core.launch_path import CALL, COMPILE, INDUCTOR, TRIAL, observe, take_over
+from ttools.core.launch_path import CALL, COMPILE, INDUCTOR, TRIAL, TUNED, observe, take_over
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.core.triton_versions import CompileTimes, always_compiles, observe_compile_times
@@ -28,10 +29,13 @@ _ALWAYS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
 #: Options that depend on the target or on the kernel's files, not on the launch.
 _OF_TARGET = ("arch", "backend_name", "warp_size", "ptx_version", "supports_fp8e4nv")
 
-_compiling: ContextVar[LoggedCompilation | None] = ContextVar(
-    "ttools_logged_compilation", default=None
+#: The compilation in progress, by `id` of the log, because logs may be nested.
+_compiling: ContextVar[Mapping[int, LoggedCompilation]] = ContextVar(
+    "ttools_logged_compilations", default=MappingProxyType({})
 )
 _in_trial: ContextVar[bool] = ContextVar("ttools_launch_is_a_trial", default=False)
+#: Identifies the call of an autotuned kernel that is in progress, which launches configurations.
+_tuned_call: ContextVar[object] = ContextVar("ttools_tuned_call", default=None)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -43,7 +47,8 @@ class LoggedCompilation:
         key: Triton's key of the variant in the memory of this process.
         device: Number of the device.
         warm_up: True if `kernel.warmup` requested it, so that nothing was launched.
-        earlier_launches: Number of launches of the kernel that were counted before.
+        earlier_launches: Number of launches of the kernel before the one that needed the variant. A
+            call of an autotuned kernel counts as one launch.
         seconds: Duration; it includes what a cache on disk does.
         phases: Seconds by stage of Triton's compiler; empty if unknown.
         cached: True if it was loaded from Triton's cache on disk; None if unknown.
@@ -95,7 +100,8 @@ class CompilationLog:
         self._lock = threading.Lock()
         self._by_kernel: dict[int, LoggedCompilation | None] = {}
         self._kept: list[Any] = []  # keeps compiled kernels alive, so that their ids stay unique
-        self._launches: dict[Any, int] = {}
+        #: Number of launches of each kernel, and the autotuned call to which the last one belongs.
+        self._launches: dict[Any, tuple[int, object]] = {}
         self._by_triton: set[Any] = set()
 
     def by_kernel(self) -> list[list[LoggedCompilation]]:
@@ -115,7 +121,7 @@ class CompilationLog:
             start = time.perf_counter()
             kernel = None
             try:
-                with bound(_compiling, entry):
+                with bound(_compiling, {**_compiling.get(), id(self): entry}):
                     kernel = original(function, key, *args, **kwargs)
             except BaseException:
                 entry.failed = True
@@ -157,7 +163,7 @@ class CompilationLog:
             always_compiles=always_compiles(),
         )
         with self._lock:
-            entry.earlier_launches = self._launches.get(entry.kernel, 0)
+            entry.earlier_launches = self._earlier(entry.kernel)
             self._by_triton.add(function)
             self.compilations.append(entry)
         return entry
@@ -170,7 +176,7 @@ class CompilationLog:
             self._by_kernel[id(kernel)] = entry
 
     def _timed(self, times: CompileTimes) -> None:
-        entry = _compiling.get() or self._unfinished(times.source)
+        entry = _compiling.get().get(id(self)) or self._unfinished(times.source)
         if entry is not None:
             entry.phases, entry.cached, entry.metadata = times.seconds, times.cached, times.metadata
 
@@ -204,7 +210,12 @@ class CompilationLog:
             entry.trials += 1
         else:
             entry.launches += 1
-            self._launches[entry.kernel] = self._launches.get(entry.kernel, 0) + 1
+            self._launches[entry.kernel] = self._earlier(entry.kernel) + 1, _tuned_call.get()
+
+    def _earlier(self, kernel: object) -> int:
+        """Return the number of launches of a kernel before the one in progress."""
+        count, call = self._launches.get(kernel, (0, None))
+        return count - (call is not None and call is _tuned_call.get())
 
     def _by_inductor(
         self, tuner: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any
@@ -233,6 +244,7 @@ class CompilationLog:
             entry = next((e for e in self.compilations if e.source == source), None)
             if entry is None:
                 entry = LoggedCompilation(source=source)
+                entry.earlier_launches = self._earlier(entry.kernel)
                 self.compilations.append(entry)
             self._kept.append(tuner)
             self._by_kernel[id(tuner)] = entry
@@ -262,6 +274,7 @@ def observe_compilations(*, names: Sequence[str] = ()) -> Iterator[CompilationLo
     with Patches() as patches:
         take_over(patches, COMPILE, log._compiled)
         take_over(patches, TRIAL, _marked)
+        take_over(patches, TUNED, _identified)
         observe(patches, CALL, after=log._launched)
         observe(patches, INDUCTOR, after=log._by_inductor)
         observe_compile_times(patches, log._timed)
@@ -274,6 +287,14 @@ def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
 
     return bench
+
+
+def _identified(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with bound(_tuned_call, object()):
+            return original(*args, **kwargs)
+
+    return run
 
 
 def _reported_options(options: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Recompilation:
             f"line {e.location.line if e.location else '?'} from {e.before} to {e.now} bits"
             for e in self.narrowed
         ]
-        return f"accesses become narrower: {', '.join(parts)}"
+        return f"accesses become narrower: {', '.join(dict.fromkeys(parts))}"
 
     def lines(self) -> list[str]:
         """Describe the recompilations and their remedy, in two lines."""
