@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.compilation.compilation_log import LoggedCompilation
+from ttools.core.reports.report import counted
 from ttools.core.triton_versions import disk_cache_folder
 
 #: Data that Triton's compiler adds; everything else is part of the cache's key.
@@ -65,6 +66,7 @@ class CacheMisses:
         ]
         if not others:
             return "the cache has no earlier entry of a kernel with this name for this target"
+        stored = counted(len(others), "entry", "entries") + " of this kernel"
         _, data = min(others, key=lambda d: len(_changed(d[1], own[1])))
         changed = _changed(data, own[1])
         if changed:
@@ -72,11 +74,11 @@ class CacheMisses:
                 f"{_NAMES.get(n, n)} is {_text(own[1], n)}, stored {_text(data, n)}"
                 for n in changed[:3]
             ]
-            return f"the most similar of {_entries_text(others)} differs: {'; '.join(listed)}"
+            return f"{stored}: the most similar one differs: {'; '.join(listed)}"
         headers = {header for folder, _ in others if (header := _header(folder, entry)) is not None}
         if _header(own[0], entry) in headers:
-            return "the kernel, a function that it calls, a constant or its file has changed"
-        return f"{_entries_text(others)} have other specialisations"
+            return f"{stored}: the kernel, a function that it calls, a constant or its file has changed"
+        return f"{stored}: none has this specialisation"
 
     @cached_property
     def _entries(self) -> dict[str, list[tuple[Path, dict[str, Any]]]] | None:
@@ -121,10 +123,6 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not set" if value is None else str(value)
-
-
-def _entries_text(others: Sequence[object]) -> str:
-    return "1 entry of this kernel" if len(others) == 1 else f"{len(others)} entries of this kernel"
 
 
 def _header(folder: Path, entry: LoggedCompilation) -> str | None:

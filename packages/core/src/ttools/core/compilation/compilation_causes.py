@@ -230,8 +230,7 @@ def _parameters(before: KernelSource, now: KernelSource) -> Iterator[Difference]
             )
             continue
         for one, other in zip(old, new, strict=True):
-            kind = _kind(one, other)
-            if kind is not None:
+            for kind in _kinds(one, other):
                 text_before, text_now = one.described(kind), other.described(kind)
                 yield Difference(kind=kind, name=other.name, before=text_before, now=text_now)
 
@@ -240,28 +239,33 @@ def _signature_text(kind: Any) -> str:
     return kind if isinstance(kind, str) else f"a tuple of {len(kind or ())}"
 
 
-def _kind(before: _Leaf, now: _Leaf) -> Kind | None:
-    """Return the class of the difference between two values of a parameter; None if equal."""
+def _kinds(before: _Leaf, now: _Leaf) -> list[Kind]:
+    """Return the classes of the differences between two values of a parameter."""
     families = {before.family, now.family}
     if len(families) > 1:
-        return "None" if "None" in families else "type"
+        return ["None" if "None" in families else "type"]
+    if before.family == "integer":
+        return _integer_kinds(before, now)
     if before.family == "constexpr":
-        same = _same_constant(before.constant, now.constant)
-        return None if same else "constexpr"
-    if before.family == "integer" and _MISSING not in (before.constant, now.constant):
-        return None  # both are 1
-    if before.family == "integer" and _MISSING in (before.constant, now.constant):
-        both = before.constant is now.constant
-        if not both:
-            return "integer value"
-        if before.type != now.type:
-            return "integer width"
-        return "integer value" if before.is_aligned != now.is_aligned else None
+        return [] if _same_constant(before.constant, now.constant) else ["constexpr"]
+    kinds: list[Kind] = []
     if before.type != now.type:
-        return "descriptor" if before.family == "descriptor" else "dtype"
+        kinds.append("descriptor" if before.family == "descriptor" else "dtype")
     if before.is_aligned != now.is_aligned:
-        return "alignment" if before.family == "pointer" else "integer value"
-    return "pointer range" if before.hints != now.hints else None
+        kinds.append("alignment")
+    elif before.hints != now.hints:
+        kinds.append("pointer range")
+    return kinds
+
+
+def _integer_kinds(before: _Leaf, now: _Leaf) -> list[Kind]:
+    ones = [leaf.constant is not _MISSING for leaf in (before, now)]
+    if any(ones):
+        return [] if all(ones) else ["integer value"]
+    kinds: list[Kind] = ["integer width"] if before.type != now.type else []
+    if before.is_aligned != now.is_aligned:
+        kinds.append("integer value")
+    return kinds
 
 
 def _same_constant(before: Any, now: Any) -> bool:
