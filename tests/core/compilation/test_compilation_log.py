@@ -135,5 +135,5 @@ def test_misses_because_the_text_has_changed(cache: Path) -> None:
     with observe_compilations() as log, interpret():
         kernel[(1,)](X, 2, B=16)
     assert CacheMisses(log.compilations, cache).reason(log.compilations[0]) == (
-        "1 entry of this kernel: the kernel, its file, a function that it calls or a constant changed"
+        "1 entry of this kernel: the text of the kernel or a callee, a constant or the file changed"
     )

@@ -252,7 +252,9 @@ class CompilationLog:
 
 
 @contextmanager
-def observe_compilations(*, names: Sequence[str] = ()) -> Iterator[CompilationLog]:
+def observe_compilations(
+    *, names: Sequence[str] = (), log: CompilationLog | None = None
+) -> Iterator[CompilationLog]:
     """Record the compilations of Triton kernels and the launches that use them.
 
     Compilations by TorchInductor are recorded at the first launch, without durations, because
@@ -260,6 +262,8 @@ def observe_compilations(*, names: Sequence[str] = ()) -> Iterator[CompilationLo
 
     Args:
         names: Names of the kernels to record; empty for all.
+        log: A log of an earlier observation that is continued, with its own names; a new log by
+            default.
 
     Yields:
         The log, which grows during the `with` block.
@@ -270,7 +274,7 @@ def observe_compilations(*, names: Sequence[str] = ()) -> Iterator[CompilationLo
         >>> [entry.source.name for entry in log.compilations]
         ['softmax_kernel', 'softmax_kernel']
     """
-    log = CompilationLog(names)
+    log = CompilationLog(names) if log is None else log
     with Patches() as patches:
         take_over(patches, COMPILE, log._compiled)
         take_over(patches, TRIAL, _marked)

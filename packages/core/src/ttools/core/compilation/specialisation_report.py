@@ -6,6 +6,7 @@ is compiled once more for a target, and the report says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -336,6 +337,20 @@ def _advice(explained: Sequence[ExplainedCompilation]) -> Iterator[str]:
             f"the kernel was decorated {counted(redefined + 1, 'time')}: decorate it once, at the "
             "top level of a module (cost: none)"
         )
+
+
+def recompiled_kernels(report: SpecialisationReport) -> Iterator[str]:
+    """Yield a sentence for each kernel that was compiled more than once, with the causes."""
+    for kernel in report.kernels:
+        count = len(kernel.compilations)
+        if count > 1:
+            kinds = Counter(
+                f"{difference.kind}{f' of `{difference.name}`' if difference.name else ''}"
+                for item in kernel.compilations
+                for difference in item.cause.differences
+            )
+            listed = ", ".join(f"{kind} ({n})" for kind, n in kinds.most_common(_MANY_VALUES))
+            yield f"{kernel.name} was compiled {count} times: {listed}"
 
 
 # ---- the report as text and Markdown
