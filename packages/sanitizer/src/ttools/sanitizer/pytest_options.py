@@ -104,6 +104,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="GPU that the CPU emulates: h100, a100, … or an architecture such as sm_90; replaces "
         "--ttools-device-map",
     )
+    add(
+        "--ttools-specialisations",
+        action="store_true",
+        help="print how often the kernels of all tests were compiled, and why",
+    )
+    parser.addini("ttools_specialisations", "print how often kernels were compiled", type="bool")
     parser.addini("ttools_device_map", "device that stands in for CUDA devices")
     parser.addini("ttools_gpu", "GPU that the CPU emulates")
     parser.addini("ttools_sanitize", "checks to run on the kernels that tests launch")
@@ -173,6 +179,7 @@ class PluginOptions:
         output: Absolute path of the file for this report; None for the terminal.
         debugs: True to start a debugger at a finding.
         device_map: Device to which CUDA devices are mapped; None for the default.
+        summarises_compilations: True to print how often kernels were compiled.
     """
 
     checks: str | None
@@ -190,6 +197,7 @@ class PluginOptions:
     output: Path | None
     debugs: bool
     device_map: str | None
+    summarises_compilations: bool
 
     @property
     def reports(self) -> bool:
@@ -229,6 +237,9 @@ def read_options(config: pytest.Config) -> PluginOptions:
         output=None if output is None else Path(output).absolute(),
         debugs=config.getoption("--ttools-pdb-on-finding"),
         device_map=_device_map(config),
+        summarises_compilations=bool(
+            config.getoption("--ttools-specialisations") or config.getini("ttools_specialisations")
+        ),
     )
     if options.checks is not None:
         _validate(options, config, files)

@@ -17,6 +17,7 @@ import pytest
 
 from ttools.sanitizer.pytest_options import add_options, keep_paths, read_options
 from ttools.sanitizer.pytest_progress import TITLE, PhaseProgress, terminal_writer
+from ttools.sanitizer.pytest_recompilations import MARKER, RecompilationPlugin
 from ttools.sanitizer.pytest_report import RunReport, attach
 
 if TYPE_CHECKING:
@@ -45,8 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
         "ttools(checks=..., allow=[...]): run these checks on the kernels that the test launches; "
         "findings of the kinds allowed do not fail it",
     )
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(after=1): fail the test if a Triton kernel is compiled again after this number "
+        "of its launches",
+    )
     plugin = _Plugin(config)
     config.pluginmanager.register(plugin, _PLUGIN)
+    config.pluginmanager.register(
+        RecompilationPlugin(plugin.options.summarises_compilations), f"{_PLUGIN}-recompilations"
+    )
     if plugin.options.checks is not None:
         plugin.take_over_from_upstream()
         plugin.map_devices()

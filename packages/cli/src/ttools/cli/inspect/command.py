@@ -24,6 +24,7 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
+from ttools.cli.inspect.specialisations import report_specialisations, require_script
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -104,7 +105,25 @@ AgainstOption = Annotated[
     ),
 ]
 InspectionFormatOption = Annotated[
-    Literal["text", "json", "html"], _report("--format", help="Format of the report.")
+    Literal["text", "json", "html", "markdown"],
+    _report("--format", help="Format of the report; markdown is for --specialisations."),
+]
+SpecialisationsOption = Annotated[
+    bool,
+    _report(
+        *("--specialisations", "--specializations"),
+        help="For a script: report every compilation, what caused it, what it cost, and what "
+        "avoids it.",
+    ),
+]
+WarmupFileOption = Annotated[
+    Path | None,
+    _report(
+        "--warmup-file",
+        metavar="FILE",
+        help="Write a script that compiles every variant of a run ahead of time; includes "
+        "--specialisations.",
+    ),
 ]
 OutputDirOption = Annotated[
     Path | None, _report("--output-dir", metavar="DIR", help="Save all stages as files.")
@@ -212,6 +231,8 @@ def inspect_command(
     form: InspectionFormatOption = "text",
     output: options.OutputOption = None,
     output_dir: OutputDirOption = None,
+    specialisations: SpecialisationsOption = False,
+    warmup_file: WarmupFileOption = None,
     lock: LockOption = None,
     check: CheckLockOption = False,
 ) -> None:
@@ -224,6 +245,34 @@ def inspect_command(
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
 
+    if specialisations or warmup_file is not None:
+        unused: dict[str, object] = {
+            "--signature": signature,
+            "--stage": stage,
+            "--num-warps": num_warps,
+            "--num-stages": num_stages,
+            "--against": against,
+            "--output-dir": output_dir,
+            "--lock": lock,
+            "--check": check,
+        }
+        script = require_script(words or [], module, code, unused, form)
+        require_folder(output, warmup_file)
+        keep_stdout_for_report(form, output)
+        if len(gpu or []) > 1:
+            raise UsageError("--specialisations takes one --gpu")
+        status = report_specialisations(
+            script,
+            _gpus(gpu or [])[0].target,
+            only=only or [],
+            device_map=device_map,
+            form=form,
+            output=output,
+            warmup_file=warmup_file,
+        )
+        raise typer.Exit(status)
+    if form == "markdown":
+        raise UsageError("--format markdown is for --specialisations")
     stages = read_stages(stage or [])
     gpus = _gpus(gpu or [])
     require_folder(output, lock)

@@ -21,6 +21,7 @@ from ttools.core.reports.report import counted
 from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen
 
 if TYPE_CHECKING:
+    from ttools.core.compilation.specialisation_report import SpecialisationReport
     from ttools.profiler import ProfileAnalysis
     from ttools.profiler.report.call_tree import Node
 
@@ -98,6 +99,21 @@ def _tables(profiled: ProfileAnalysis, lines: bool, tree: bool) -> Iterator[Tabl
             yield _accesses(profiled)
     if profiled.advice:
         yield _advice(profiled)
+    if profiled.compilations is not None:
+        yield from _compilations(profiled.compilations)
+
+
+def _compilations(report: SpecialisationReport) -> Iterator[Table]:
+    """Yield a table of the kernels that were compiled more than once, if there are any."""
+    kernels = [kernel for kernel in report.kernels if len(kernel.compilations) > 1]
+    if not kernels:
+        return
+    table = new_table("Compilations", ("kernel", "cause"), ("launches", "seconds"))
+    for kernel in kernels:
+        for item in kernel.compilations:
+            took = f"{item.entry.seconds:.2f}"
+            table.add_row(kernel.name, str(item.cause), f"{item.entry.launches:,}", took)
+    yield table
 
 
 def _metric_table(title: str, metrics: Sequence[Metric], rows: Sequence[Row]) -> Table:

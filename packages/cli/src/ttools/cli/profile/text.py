@@ -42,6 +42,8 @@ _ALL = "--format csv"
 _ALL_SIGNATURES = "--format json"
 #: Maximum number of rows in the table of all kernels, and maximum width of names in it.
 _MOST_ROWS, _NAME_WIDTH = 50, 32
+#: Maximum number of kernels whose compilations are listed.
+_MOST_COMPILED = 3
 #: Maximum number of pieces of advice on a kernel in a report that is not verbose.
 _MOST_ADVICE = 2
 _ATOMICS = " (without those of atomics)"
@@ -80,6 +82,7 @@ def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType
         yield blocks.block(row)
     if rest := left_out(len(detailed) - MOST_SHOWN, "more kernels in detail", _ALL):
         yield paragraph(f"{rest}\n")
+    yield from _compilations(profiled)
     if profiled.device is not None:
         yield paragraph(_meaning(profiled, rows))
     elif _on_cpu(profiled):
@@ -88,6 +91,21 @@ def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType
             f"--gpu h100, or another GPU, adds bounds, projected times, waves{further}; the GPU "
             "need not be present."
         )
+
+
+def _compilations(profiled: ProfileAnalysis) -> Iterator[RenderableType]:
+    """Yield a paragraph on the kernels that were compiled more than once, if there are any."""
+    from ttools.core.compilation.specialisation_report import recompiled_kernels
+
+    if profiled.compilations is None:
+        return
+    sentences = list(recompiled_kernels(profiled.compilations))
+    if sentences:
+        shown = sentences[:_MOST_COMPILED]
+        if rest := left_out(len(sentences) - len(shown), "more kernels", _ALL_SIGNATURES):
+            shown.append(rest)
+        advice = "`ttools inspect --specialisations` explains each compilation."
+        yield paragraph("\n".join([*shown, advice, ""]))
 
 
 def _on_cpu(profiled: ProfileAnalysis) -> bool:

@@ -98,8 +98,25 @@ class KernelSource:
         if (index,) in self.constants:
             return f"constant {self.constants[(index,)]!r}"
         text = kind if isinstance(kind, str) else str(tuple(kind))
-        hints = [f"divisible by {n}" for name, n in self.hints.get((index,), ()) if n > 1]
-        return ", ".join([text, *hints])
+        # The elements of a tuple have longer paths, such as (2, 0).
+        constants = [
+            f"{_element(path)} is {value!r}"
+            for path, value in self.constants.items()
+            if path[0] == index
+        ]
+        hints = [
+            f"{_element(path)} divisible by {n}".lstrip()
+            for path, values in self.hints.items()
+            if path[0] == index
+            for name, n in values
+            if n > 1
+        ]
+        return ", ".join([text, *constants, *hints])
+
+
+def _element(path: tuple[int, ...]) -> str:
+    """Return the subscripts of an element of a tuple; empty for a parameter itself."""
+    return "".join(f"[{index}]" for index in path[1:])
 
 
 def _comparable(value: Any) -> object:

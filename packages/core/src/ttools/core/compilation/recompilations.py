@@ -40,7 +40,8 @@ class Recompilation:
     Attributes:
         kernel: Name of the kernel.
         target: Name of the target.
-        parameter: Name of the parameter.
+        parameter: Name of the parameter; several names, separated by commas, if a compilation does
+            not occur only if none of these parameters is specialised.
         specialisations: The specialisations of the parameter, in the order of their compilation.
         compilations: Number of compilations of the kernel for the target.
         avoidable: Number of these that do not occur without the specialisation.
@@ -57,21 +58,25 @@ class Recompilation:
     remedy: str
     narrowed: tuple[NarrowedAccess, ...]
 
+    @property
+    def cost(self) -> str:
+        """Describe what the remedy costs, as far as it is determined without running the kernel."""
+        if not self.narrowed:
+            return "no access to global memory becomes narrower"
+        parts = [
+            f"line {e.location.line if e.location else '?'} from {e.before} to {e.now} bits"
+            for e in self.narrowed
+        ]
+        return f"accesses become narrower: {', '.join(dict.fromkeys(parts))}"
+
     def lines(self) -> list[str]:
         """Describe the recompilations and their remedy, in two lines."""
-        cost = "no access to global memory becomes narrower"
-        if self.narrowed:
-            parts = [
-                f"line {e.location.line if e.location else '?'} from {e.before} to {e.now} bits"
-                for e in self.narrowed
-            ]
-            cost = f"accesses become narrower: {', '.join(parts)}"
         cause = (
             f"`{self.kernel}` was compiled {self.compilations} times for {self.target}; "
             f"`{self.parameter}` causes {self.avoidable} of these compilations "
             f"({'; '.join(self.specialisations)})"
         )
-        return [cause, f"  help: `@triton.jit({self.remedy})` avoids them; {cost}"]
+        return [cause, f"  help: `@triton.jit({self.remedy})` avoids them; {self.cost}"]
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-compatible data."""
@@ -102,30 +107,71 @@ def recompilations(inspections: Sequence[Inspection]) -> list[Recompilation]:
 
 def _of_kernel(group: Sequence[Inspection]) -> Iterator[Recompilation]:
     sources = [inspection.source for inspection in group]
+    specialised = [
+        (index, parameter.name)
+        for index, parameter in enumerate(sources[0].function.params)
+        if not parameter.is_constexpr and len(_kinds(sources, parameter.name)) > 1
+    ]
+    single = [item for entry in specialised if (item := _avoided(group, [entry]))]
+    yield from single
+    # If two arguments are 1 in the same launches, neither alone causes a compilation.
+    if len(specialised) > 1:
+        together = _avoided(group, specialised, more_than=sum(item.avoidable for item in single))
+        if together is not None:
+            yield together
+
+
+def _kinds(sources: Sequence[KernelSource], name: str) -> list[str]:
+    return list(dict.fromkeys(source.parameters()[name] for source in sources))
+
+
+def _avoided(
+    group: Sequence[Inspection], parameters: Sequence[tuple[int, str]], more_than: int = 0
+) -> Recompilation | None:
+    """Return the compilations that do not occur if parameters are not specialised.
+
+    Args:
+        group: The compilations of a kernel for a target.
+        parameters: Indices and names of the parameters.
+        more_than: The result is None unless it avoids more compilations than this.
+    """
+    sources = [inspection.source for inspection in group]
+    general = sources
+    for index, name in parameters:
+        general = [_generalised(source, index, name, sources) for source in general]
+    avoidable = len(set(sources)) - len(set(general))
+    if avoidable <= more_than:
+        return None
+    widest = max(range(len(group)), key=lambda n: len(sources[n].hints))
+    prefixes = [f"{name}: " if len(parameters) > 1 else "" for _, name in parameters]
+    return Recompilation(
+        kernel=sources[0].name,
+        target=group[0].target.name,
+        parameter=", ".join(name for _, name in parameters),
+        specialisations=tuple(
+            f"{prefix}{kind}"
+            for prefix, (_, name) in zip(prefixes, parameters, strict=True)
+            for kind in _kinds(sources, name)
+        ),
+        compilations=len(set(sources)),
+        avoidable=avoidable,
+        remedy=_remedy(sources, [name for _, name in parameters]),
+        narrowed=_narrowed(group[widest], general[widest]),
+    )
+
+
+def _remedy(sources: Sequence[KernelSource], parameters: Sequence[str]) -> str:
     function = sources[0].function
-    for index, parameter in enumerate(function.params):
-        if parameter.is_constexpr:
-            continue
-        kinds = list(dict.fromkeys(source.parameters()[parameter.name] for source in sources))
-        general = [_generalised(source, index, parameter.name, sources) for source in sources]
-        avoidable = len(set(sources)) - len(set(general))
-        if len(kinds) < 2 or not avoidable:
-            continue
-        is_pointer = str(sources[0].signature[parameter.name]).startswith("*")
+    named: dict[str, list[str]] = {}
+    for name in parameters:
+        is_pointer = any(str(source.signature[name]).startswith("*") for source in sources)
         option = "do_not_specialize_on_alignment" if is_pointer else "do_not_specialize"
-        names = [*_names(function, option), parameter.name]
+        named.setdefault(option, _names(function, option)).append(name)
+    texts = []
+    for option, names in named.items():
         listed = ", ".join(f'"{name}"' for name in names)
-        widest = max(range(len(group)), key=lambda n: len(sources[n].hints))
-        yield Recompilation(
-            kernel=sources[0].name,
-            target=group[0].target.name,
-            parameter=parameter.name,
-            specialisations=tuple(kinds),
-            compilations=len(set(sources)),
-            avoidable=avoidable,
-            remedy=f"{option}=[{listed}]",
-            narrowed=_narrowed(group[widest], general[widest]),
-        )
+        texts.append(f"{option}=[{listed}]")
+    return ", ".join(texts)
 
 
 def _generalised(

@@ -9,6 +9,13 @@ from __future__ import annotations
 from ttools.core.triton_versions.allocation import AllocatedMemory, allocate_memory
 from ttools.core.triton_versions.assembler_output import assembler_output, spill_traffic
 from ttools.core.triton_versions.changed_stages import changed_ttir
+from ttools.core.triton_versions.compile_times import (
+    CompileTimes,
+    always_compiles,
+    disk_cache_folder,
+    observe_compile_times,
+    without_disk_cache,
+)
 from ttools.core.triton_versions.compiled import (
     CompiledKernelFacts,
     compiled_kernel_class,

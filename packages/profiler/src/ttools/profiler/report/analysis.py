@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.specialisation_report import SpecialisationReport
 from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.environment import processors
 from ttools.core.errors import TtoolsError
@@ -119,6 +120,7 @@ class ProfileAnalysis(Result):
         trials: Trials of autotuners on a GPU, which are left out.
         notes: Reasons why kernels were not counted, compiled or matched with times, by kernel.
         unseen: A sentence on GPU time that no figure includes; empty on the CPU.
+        compilations: The compilations of the run with their causes; None if they were not observed.
     """
 
     timed_on: str
@@ -136,6 +138,7 @@ class ProfileAnalysis(Result):
     trials: Trials
     notes: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
+    compilations: SpecialisationReport | None = None
 
     @property
     def failures(self) -> tuple[()]:

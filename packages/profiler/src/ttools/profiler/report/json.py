@@ -43,6 +43,7 @@ def as_data(profiled: ProfileAnalysis, script: Mapping[str, Any] | None = None) 
         "trials": asdict(profiled.trials),
         "notes": dict(profiled.notes),
         "unseen": profiled.unseen,
+        "compilations": profiled.compilations.as_dict() if profiled.compilations else None,
     }
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import ContextDecorator, ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from ttools.core.compilation.compilation_log import CompilationLog, observe_compilations
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.lock import RunCosts
+from ttools.core.compilation.specialisation_report import explain
 from ttools.core.gpus.devices import Device, one_gpu, read_gpu
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.notebook import Code, Part, parts_as_html, parts_as_text
@@ -49,6 +51,7 @@ class Profile(ContextDecorator, Result):
         self.timed_on = session.timed_on
         self._compiler = Compiler()
         self._active: list[ExitStack] = []
+        self._compilations = CompilationLog()
         #: The last result of `analyse`, with the key for which it is valid.
         self._last: tuple[object, ProfileAnalysis] | None = None
 
@@ -94,6 +97,7 @@ class Profile(ContextDecorator, Result):
                 line_costs=self._line_costs and complete,
                 progress=progress,
             )
+            result = replace(result, compilations=explain(self._compilations))
             self._last = made_of, result
         return self._last[1]
 
@@ -137,6 +141,7 @@ class Profile(ContextDecorator, Result):
     def __enter__(self) -> Profile:
         with ExitStack() as stack:
             stack.enter_context(self._session.running())
+            stack.enter_context(observe_compilations(log=self._compilations))
             self._active.append(stack.pop_all())
         return self
 

@@ -1,0 +1,137 @@
+"""The reasons for which Triton's cache on disk lacked a compiled kernel.
+
+Triton stores the options, the environment, the target and its version with each compiled kernel.
+The entries of a kernel are compared with those data of a compilation. They are read after the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ttools.core.compilation.compilation_log import LoggedCompilation
+from ttools.core.reports.report import counted
+from ttools.core.triton_versions import disk_cache_folder
+
+#: Data that Triton's compiler adds; everything else is part of the cache's key.
+_RESULTS = frozenset(
+    ("hash", "name", "shared", "tmem_size", "tensordesc_meta", "cluster_dims", "ptx_version")
+)
+#: The largest number of kernels in the cache that are searched.
+_MOST_ENTRIES = 20_000
+#: Names of the data for reports, if they differ from Triton's.
+_NAMES = {"source_files": "the file", "triton_version": "Triton's version"}
+_LONGEST_NAME = 150  # Triton cuts off the names of its files there
+_LOCATION = re.compile(r"\s*loc\([^)]*\)")
+
+
+class CacheMisses:
+    """Explains the misses of a run.
+
+    Args:
+        compilations: All compilations of the run; what they stored is not compared.
+        folder: Folder of Triton's cache; by default the present one.
+    """
+
+    def __init__(
+        self, compilations: Sequence[LoggedCompilation], folder: Path | None = None
+    ) -> None:
+        self._own = {str(entry.metadata.get("hash")) for entry in compilations}
+        self._names = {entry.source.name[:_LONGEST_NAME] for entry in compilations}
+        self._folder = folder or disk_cache_folder()
+
+    def reason(self, entry: LoggedCompilation) -> str | None:
+        """Return why the cache lacked a compiled kernel; None if it did not, or was not asked."""
+        if entry.cached is not False:
+            return None
+        if entry.always_compiles:
+            return "TRITON_ALWAYS_COMPILE is set"
+        if self._folder is None:
+            return "unknown, because another cache manager is installed"
+        if self._entries is None:
+            return f"unknown, because the cache has more than {_MOST_ENTRIES:,} entries"
+        entries = self._entries.get(entry.source.name[:_LONGEST_NAME], [])
+        own = next((d for d in entries if d[1].get("hash") == entry.metadata.get("hash")), None)
+        if own is None:
+            return "unknown, because the cache no longer contains the kernel"
+        others = [
+            d
+            for d in entries
+            if d[1].get("hash") not in self._own and d[1].get("target") == own[1].get("target")
+        ]
+        if not others:
+            return "the cache has no earlier entry of a kernel with this name for this target"
+        stored = counted(len(others), "entry", "entries") + " of this kernel"
+        _, data = min(others, key=lambda d: len(_changed(d[1], own[1])))
+        changed = _changed(data, own[1])
+        if changed:
+            listed = [
+                f"{_NAMES.get(n, n)} is {_text(own[1], n)}, stored {_text(data, n)}"
+                for n in changed[:3]
+            ]
+            return f"{stored}: the most similar one differs: {'; '.join(listed)}"
+        headers = {header for folder, _ in others if (header := _header(folder, entry)) is not None}
+        if _header(own[0], entry) in headers:
+            return (
+                f"{stored}: the text of the kernel or a callee, a constant or the file changed"
+            )
+        return f"{stored}: none has this specialisation"
+
+    @cached_property
+    def _entries(self) -> dict[str, list[tuple[Path, dict[str, Any]]]] | None:
+        """Return the folders and data of the entries of the run's kernels; None if too many."""
+        assert self._folder is not None
+        found: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
+        try:
+            with os.scandir(self._folder) as entries:
+                folders = [Path(entry.path) for entry in entries if entry.is_dir()]
+        except OSError:
+            return found
+        if len(folders) > _MOST_ENTRIES:
+            return None
+        for folder in folders:
+            for name in self._names:
+                data = _read(folder / f"{name}.json")
+                if data is not None:
+                    found.setdefault(name, []).append((folder, data))
+        return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):  # another process may be writing or removing it
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        name
+        for name in {**now, **before}
+        if name not in _RESULTS
+        and not name.startswith(("global_scratch", "profile_scratch"))
+        and before.get(name) != now.get(name)
+    ]
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "not set" if value is None else str(value)
+
+
+def _header(folder: Path, entry: LoggedCompilation) -> str | None:
+    """Return the line of a stored kernel that declares its parameters, without locations."""
+    path = folder / f"{entry.source.name[:_LONGEST_NAME]}.source"
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    return next((_LOCATION.sub("", line) for line in lines if "tt.func public" in line), None)
