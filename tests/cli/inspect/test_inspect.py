@@ -220,7 +220,7 @@ def test_all_configurations_for_several_gpus(ttools: Run, tmp_path: Path) -> Non
     result = ttools(*words)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("doubled\nscale, launched from tuned.py:15: 3 configurations\n")
-    assert "  all with BLOCK=64\n" in result.stdout
+    assert "  all with BLOCK=64" in result.stdout
     assert re.search(r"\n   2  num_warps=64 threads threads\n", result.stdout)
     assert "  sm_90: 2 of 3 fit; occupancy " in result.stdout
     reason = "needs 2,048 threads per block, but only 1,024 are available"

@@ -70,11 +70,12 @@ def test_differences_name_the_figures() -> None:
     assert differences(base, data_of("3.6.0")) == []
     assert comparison_lines(base, data_of("3.6.0"), 10) == ["Triton 3.9.0 -> 3.6.0: no differences"]
     worse = data_of("3.6.0", registers=168, spilled=1024, occupancy=0.25)
-    assert comparison_lines(base, worse, 10) == [
-        "Triton 3.9.0 -> 3.6.0: 1 difference",
+    heading, line = comparison_lines(base, worse, 10)
+    assert heading == "Triton 3.9.0 -> 3.6.0: 1 difference"
+    assert line == (
         "  scale, config 1 on sm_90: registers 64 -> 168, spilled bytes 0 -> 1,024, "
-        "occupancy 50% -> 25%",
-    ]
+        "occupancy 50% -> 25%"
+    )
     refused = data_of("3.6.0", verdict="does_not_fit", reason="needs 2 GiB")
     assert differences(base, refused) == [
         "scale, config 1 on sm_90: fits -> does not fit (needs 2 GiB)"

@@ -157,6 +157,10 @@ def test_configurations_are_compared_with_limits() -> None:
     large = examine(source_of("*fp16:16,*fp32:16,64,2048", num_warps=4), read_target("sm_86"))
     assert (large.verdict, large.rule) == ("does_not_fit", "shared_memory")
     assert "bytes of shared memory, but only 101,376 are available" in large.reason
+    clustered = examine(
+        source_of("*fp16:16,*fp32:16,32,64", num_ctas=2, num_warps=4), read_target("sm_86")
+    )
+    assert (clustered.verdict, clustered.rule) == ("does_not_fit", "cluster")
     wrong = examine(source_of("*fp16:16,*fp32:16,48,64", num_warps=4), read_target("sm_86"))
     assert wrong.verdict == "does_not_compile"
     assert "power of 2" in wrong.reason

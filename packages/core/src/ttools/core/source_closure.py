@@ -26,6 +26,7 @@ from typing import Any
 from ttools.core.errors import UnsupportedError
 from ttools.core.ownership import Owner, owner_of_class, owner_of_function, owner_of_module
 from ttools.core.syntax_trees import assigned_names
+from ttools.core.triton_versions import constexpr_function_class, jit_function_class
 
 #: Owners of code that a script imports; code of other owners is copied.
 _IMPORTED: frozenset[Owner] = frozenset({"triton", "torch", "numpy", "python"})
@@ -293,15 +294,13 @@ def _is_copied_module(value: Any) -> bool:
     return isinstance(value, ModuleType) and owner_of_module(value) not in _IMPORTED
 
 
-def _jit_callable() -> tuple[type, ...]:
-    from triton.runtime.jit import JITCallable
-
-    return (JITCallable,)
+def _triton_functions() -> tuple[type, ...]:
+    return jit_function_class(), constexpr_function_class()
 
 
 def _is_definable(value: Any) -> bool:
     """Return whether a value is a function or class, which is defined by its source."""
-    return isinstance(value, (FunctionType, BuiltinFunctionType, type, *_jit_callable()))
+    return isinstance(value, (FunctionType, BuiltinFunctionType, type, *_triton_functions()))
 
 
 def _needs_constexpr(value: Any) -> bool:
@@ -342,12 +341,12 @@ class _Source:
         Raises:
             UnsupportedError: The source is not known.
         """
-        if isinstance(value, _jit_callable()):
+        if isinstance(value, _triton_functions()):
             return _Source(
                 text=value.src,
                 decorator=_decorator(value),
                 scope=_scope(value.fn),
-                is_kernel=hasattr(value, "params"),
+                is_kernel=isinstance(value, jit_function_class()),
                 postponed=_postpones(value.fn.__code__.co_flags),
             )
         try:
@@ -378,7 +377,7 @@ def _scope(function: FunctionType) -> dict[str, Any]:
 
 
 def _decorator(function: Any) -> str:
-    if not hasattr(function, "params"):
+    if not isinstance(function, jit_function_class()):
         return "@triton.constexpr_function\n"
     options = {name: getattr(function, name, None) for name in (*_SPECIALISATION, "noinline")}
     if getattr(function, "debug", None):

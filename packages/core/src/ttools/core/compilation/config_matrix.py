@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ttools.core.compilation.inspection import Inspection
@@ -236,13 +236,17 @@ def examine(source: KernelSource, target: Target) -> Cell:
     """
     # The needs that are known early are compared first: an assembler may take minutes for a kernel
     # that is far too large.
-    needs = GpuNeeds()
+    needs = GpuNeeds(
+        threads=int(source.options.get("num_warps", 4)) * target.threads,
+        cluster=int(source.options.get("num_ctas", 1)),
+    )
     try:
-        if source.path is None:
-            needs = allocated_needs(source, target)
+        broken = broken_rules(needs, limits_of(target))
+        if not broken and source.path is None:
+            needs = replace(allocated_needs(source, target), cluster=needs.cluster)
             broken = broken_rules(needs, limits_of(target))
-            if broken:
-                return _refused(target, needs, broken)
+        if broken:
+            return _refused(target, needs, broken)
         inspection = Inspection(compile_for(source, target))
     except CompilationError as error:
         return Cell(

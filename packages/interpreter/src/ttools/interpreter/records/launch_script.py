@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.source_closure import SourceClosure
 from ttools.core.spec import ArgumentSpec, CompileOptions, TensorSpec, itemsize
-from ttools.core.triton_versions import descriptor_types, is_descriptor
+from ttools.core.triton_versions import descriptor_types, has_allocator, is_descriptor
 from ttools.interpreter.records.tensor_recipes import Contents, RandomDraws, recipe_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LaunchScript:
         function, source = launch.kernel.function, launch.kernel.source
         if function is None:
             raise UnsupportedError("its Python source is not known")
-        if getattr(function, "is_gluon", bool)():
+        if function.is_gluon():
             raise UnsupportedError("it is a Gluon kernel")
         arguments = _Arguments(self._closure, record.spec.arguments)
         texts = {
@@ -109,8 +109,7 @@ class LaunchScript:
                 arguments=texts,
                 tensors=arguments.tensors,
                 options=written,
-                needs_allocator=_has_allocator()
-                or _MAKES_DESCRIPTOR in launch.kernel.variants.ttir,
+                needs_allocator=has_allocator() or _MAKES_DESCRIPTOR in launch.kernel.variants.ttir,
             )
         )
 
@@ -214,14 +213,6 @@ def _passed(launch: KernelLaunch) -> list[Any]:
         source.constants.get((number,)) if kind == "constexpr" else next(rest)
         for number, kind in enumerate(signature.values())
     ]
-
-
-def _has_allocator() -> bool:
-    """Return whether the program has called `triton.set_allocator`."""
-    from triton.runtime import _allocation
-
-    current: Any = _allocation._allocator
-    return not isinstance(current.get(), _allocation.NullAllocator)
 
 
 class _Arguments:
