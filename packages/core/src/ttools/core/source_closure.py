@@ -110,6 +110,18 @@ class SourceClosure:
         self._definitions[number].plain.add(name)
         return _placeholder(number)
 
+    def kernel(self, function: Any) -> str:
+        """Return a placeholder for the name of a jit function, whose source is always copied.
+
+        Kernels that TorchInductor writes belong to torch, but cannot be imported.
+
+        Raises:
+            UnsupportedError: Its source refers to something that cannot be written as source.
+        """
+        if id(function) not in self._numbers:
+            self._copy(function, f"`{function.__name__}`")
+        return self.reference(function)
+
     def module(self, name: str) -> str:
         """Return a placeholder for the name of `torch`, `triton` or `triton.language`."""
         short = next(short for short, module in _RESERVED.items() if module == name)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.source_closure import SourceClosure
@@ -104,7 +106,7 @@ class LaunchScript:
         }
         self._launches.append(
             _Launch(
-                kernel=self._closure.reference(function),
+                kernel=self._closure.kernel(function),
                 record=record,
                 arguments=texts,
                 tensors=arguments.tensors,
@@ -266,7 +268,6 @@ class _Arguments:
         return self._view(what, name, spec, value)
 
     def _view(self, what: str, name: str, spec: TensorSpec, tensor: Any) -> str:
-        import msgspec
         import torch
 
         if not isinstance(tensor, torch.Tensor):
@@ -279,13 +280,13 @@ class _Arguments:
             raise UnsupportedError(f"{what} has negative strides, which torch does not allow")
         if spec.offset % spec.itemsize:
             raise UnsupportedError(f"{what} begins inside an element of its storage")
-        self.tensors.append((name, msgspec.structs.replace(spec, dtype=dtype)))
+        self.tensors.append((name, replace(spec, dtype=dtype)))
         return f"{{{len(self.tensors) - 1}}}"
 
     def _descriptor(self, what: str, spec: ArgumentSpec, value: Any) -> str:
-        if not isinstance(spec.value, TensorSpec) or not is_dataclass(value):
+        if not isinstance(spec.value, TensorSpec) or not hasattr(value, "__dataclass_fields__"):
             raise UnsupportedError(f"{what} is a descriptor of an unknown kind")
-        words = [self._tensor(what, spec.name, spec.value, value.base)]  # type: ignore[attr-defined]
+        words = [self._tensor(what, spec.name, spec.value, value.base)]
         for item in fields(value):
             part = getattr(value, item.name)
             if item.name != "base" and part != item.default:
