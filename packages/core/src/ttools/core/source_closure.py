@@ -354,12 +354,13 @@ class _Source:
             UnsupportedError: The source is not known.
         """
         if isinstance(value, _triton_functions()):
+            function: Any = value
             return _Source(
-                text=value.src,
-                decorator=_decorator(value),
-                scope=_scope(value.fn),
-                is_kernel=isinstance(value, jit_function_class()),
-                postponed=_postpones(value.fn.__code__.co_flags),
+                text=function.src,
+                decorator=_decorator(function),
+                scope=_scope(function.fn),
+                is_kernel=isinstance(function, jit_function_class()),
+                postponed=_postpones(function.fn.__code__.co_flags),
             )
         try:
             text = textwrap.dedent(inspect.getsource(value))

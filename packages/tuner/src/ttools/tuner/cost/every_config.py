@@ -102,10 +102,10 @@ def _autotuner_of(kernel: Any) -> Any:
 def _overridden(source: KernelSource, candidate: Candidate) -> KernelSource:
     names = list(source.signature)
     parameters: Mapping[str, Any] = candidate.config.kwargs
-    constants = {
-        **source.constants,
-        **{(names.index(name),): value for name, value in parameters.items() if name in names},
-    }
+    constants: dict[tuple[int, ...], Any] = dict(source.constants)
+    for name, value in parameters.items():
+        if name in names:
+            constants[(names.index(name),)] = value
     return replace(
         source,
         signature={
