@@ -131,6 +131,30 @@ def test_selected_launches(ttools: Run, tmp_path: Path) -> None:
     assert "nothing was recorded: no Triton kernel was launched that --only names" in result.stderr
 
 
+def test_a_script_runs_without_the_program(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    result = ttools("record", "--only", "double", "--script", "repro.py", "script.py")
+    assert result.returncode == 0, result.stderr
+    assert "note: repro.py holds 1 of 3 launches, " in result.stderr
+    assert not (tmp_path / "launch.tt").exists()
+    (tmp_path / "script.py").unlink()
+    again = ttools("interpret", "repro.py")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith(
+        "x_ptr tensor([20., 22., 24., 26., 28., 30., 32., 34., 18., 19.]"
+    )
+
+
+def test_options_of_scripts_are_checked(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    result = ttools("record", "--script", "script.py", "script.py")
+    assert result.returncode == 2
+    assert "exists and is not a script that ttools recorded" in result.stderr
+    result = ttools("record", "--script", "repro", "script.py")
+    assert result.returncode == 2
+    assert "the name must end in .py" in result.stderr
+
+
 def _make_huge(path: Path) -> None:
     """Give the launches of a record a grid that takes practically forever to run."""
     recorded = read_record(path)

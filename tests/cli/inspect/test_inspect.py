@@ -41,6 +41,24 @@ if __name__ == "__main__":
     scale_kernel[(4,)](x, 992, 2.0, BLOCK=256)
     print("right:", bool((x[:992] == 4).all()))
 """
+TUNED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}, num_warps=w) for w in (1, 64, 4)], key=[])
+@triton.jit
+def scale(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * 2)
+
+
+if __name__ == "__main__":
+    x = torch.ones(64)
+    scale[(1,)](x)
+    print("doubled" if bool((x == 2).all()) else "wrong")
+"""
 SIGNATURE = "*fp32:16,i32:16,fp32,1024"
 
 
@@ -194,3 +212,43 @@ def test_a_kernel_that_does_not_compile(ttools: Run, file: Path) -> None:
     assert result.returncode == 1
     assert "`scale_kernel` does not compile for sm_80" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_all_configurations_for_several_gpus(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "tuned.py").write_text(TUNED)
+    words = ("inspect", "--all-configs", "--gpu", "sm_80,sm_90", "tuned.py")
+    result = ttools(*words)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("doubled\nscale, launched from tuned.py:15: 3 configurations\n")
+    assert "  all with BLOCK=64" in result.stdout
+    assert re.search(r"\n   2  num_warps=64 threads threads\n", result.stdout)
+    assert "  sm_90: 2 of 3 fit; occupancy " in result.stdout
+    reason = "needs 2,048 threads per block, but only 1,024 are available"
+    assert f"config 2 on sm_80, sm_90: {reason}" in " ".join(result.stdout.split())
+    strict = ttools(*words[:-1], "--fail-on", "config", "--format", "json", "tuned.py")
+    assert strict.returncode == 1
+    assert "error: 2 of 6 compilations cannot be launched" in strict.stderr
+    (kernel,) = json.loads(strict.stdout)["kernels"]
+    third = kernel["configs"][2]
+    assert third["values"] == {"BLOCK": 64, "num_warps": 4, "num_stages": 3, "num_ctas": 1}
+    assert third["gpus"]["sm_80"]["verdict"] == "fits"
+
+
+def test_a_kernel_that_no_configuration_can_launch_is_an_error(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "tuned.py").write_text(TUNED.replace("(1, 64, 4)", "(64,)"))
+    words = ("inspect", "--all-configs", "--gpu", "sm_80", "tuned.py:scale")
+    result = ttools(*words, "--signature", "*fp32:16,64")
+    assert result.returncode == 1
+    assert "error: no configuration of scale can be launched on sm_80" in result.stderr
+    assert ttools(*words, "--signature", "*fp32:16,64", "--fail-on", "never").returncode == 0
+
+
+def test_options_of_all_configurations(called_ttools: Run, tmp_path: Path) -> None:
+    for words, message in (
+        (("--fail-on", "config"), "--fail-on needs --all-configs"),
+        (("--all-configs", "--stage", "ptx"), "--all-configs cannot be combined with --stage"),
+        (("--triton", "3.6.0"), "--triton needs --all-configs"),
+    ):
+        result = called_ttools("inspect", *words, "tuned.py")
+        assert result.returncode == 2
+        assert message in result.stderr

@@ -26,17 +26,22 @@ from ttools.cli.console import (
 )
 from ttools.cli.inspect.specialisations import report_specialisations, require_script
 from ttools.cli.kernel_file import load_kernel
+from ttools.cli.inspect.matrix import compile_all, matrices_by, matrix_status, write_matrix
+from ttools.cli.kernel_file import load_decorated, load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
 from ttools.core.errors import UsageError, file_errors
 
 if TYPE_CHECKING:
+    from ttools.cli.inspect.other_triton import OtherTriton
+    from ttools.core.compilation.config_matrix import Configured
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.kernel_source import KernelSource
     from ttools.core.compilation.lock import RunCosts
     from ttools.core.gpus.devices import Gpu
     from ttools.profiler import Profile
+    from ttools.tuner.cost.every_config import ConfigCollector
 
     Costs = Callable[[Inspection], RunCosts | None]
 
@@ -145,6 +150,32 @@ CheckLockOption = Annotated[
         "exceeded.",
     ),
 ]
+AllConfigsOption = Annotated[
+    bool,
+    _compilation(
+        "--all-configs",
+        help="Compile all configurations of autotuned kernels for each --gpu, and show which ones "
+        "fit.",
+    ),
+]
+TritonOption = Annotated[
+    list[str] | None,
+    _compilation(
+        "--triton",
+        metavar="ENVIRONMENT",
+        help="With --all-configs: compare with the Triton of another environment, given by its "
+        "folder, its Python interpreter or its version, such as 3.6.0; repeatable.",
+    ),
+]
+FailOnOption = Annotated[
+    Literal["kernel", "config", "never"] | None,
+    _report(
+        "--fail-on",
+        show_default=False,
+        help="With --all-configs: exit with 1 if a kernel has no configuration that can be "
+        "launched on a GPU (kernel, the default), or if any configuration cannot (config).",
+    ),
+]
 
 
 def map_by_default(gpu: Gpu) -> str | None:
@@ -235,6 +266,9 @@ def inspect_command(
     warmup_file: WarmupFileOption = None,
     lock: LockOption = None,
     check: CheckLockOption = False,
+    all_configs: AllConfigsOption = False,
+    triton: TritonOption = None,
+    fail_on: FailOnOption = None,
 ) -> None:
     """Show the compiler's results for kernels: stages, registers, occupancy, accesses, layouts.
 
@@ -280,13 +314,26 @@ def inspect_command(
         keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check needs --lock FILE, the file to compare with")
+    for name, value in (("--fail-on", fail_on), ("--triton", triton)):
+        if value and not all_configs:
+            raise UsageError(f"{name} needs --all-configs")
+    if all_configs:
+        _refuse_for_matrix(stage, against, lock, output_dir)
+    environments = _environments(triton or [])
     launch = {
         name: value
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
         if value is not None
     }
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
-        inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
+        inspected = _Inspected(
+            Path(folder),
+            signature,
+            launch,
+            only or [],
+            lock is not None,
+            _collector(all_configs, only),
+        )
         if lock is not None:
             device_map = device_map or map_by_default(gpus[0])
         status, sources = _sources(words or [], module, code, inspected, device_map)
@@ -294,6 +341,15 @@ def inspect_command(
         if lock is not None and status == exit_codes.INTERRUPTED:
             say("error", f"{lock} was neither written nor compared: some kernels may be missing")
             raise typer.Exit(status)
+        if inspected.collector is not None:
+            matrix = compile_all(
+                inspected.launches or inspected.collector.launches(sources),
+                list(dict.fromkeys(chosen.target for chosen in gpus)),
+            )
+            again = _words_again(words or [], module, code, signature, launch, only, device_map)
+            others = matrices_by(environments, again, matrix.targets)
+            write_matrix(matrix, form, output, others)
+            raise typer.Exit(matrix_status(matrix, fail_on or "kernel") or status)
         try:
             inspections: list[Inspection] = []
             targets = dict.fromkeys(chosen.target for chosen in gpus)
@@ -330,7 +386,9 @@ class _Inspected:
         launch: Launch options such as num_warps.
         only: Names of the kernels to inspect.
         counted: If True, the launches of a script are counted.
+        collector: Collects all configurations of a script's launches; None if they are not needed.
         profiles: Profiles of the launches, if they were counted.
+        launches: All configurations of a kernel in a file, if they are needed.
     """
 
     folder: Path
@@ -338,7 +396,9 @@ class _Inspected:
     launch: dict[str, int]
     only: Sequence[str]
     counted: bool = False
+    collector: ConfigCollector | None = None
     profiles: list[Profile] = field(default_factory=list)
+    launches: list[list[Configured]] = field(default_factory=list)
 
     def costs(self, inspection: Inspection) -> RunCosts | None:
         """Return the costs of a kernel's launches, if they were counted."""
@@ -352,10 +412,64 @@ class _Inspected:
 
             self.profiles.append(profile(on="cpu", line_times=False))
             return self.profiles[-1]
+        if self.collector is not None:
+            from ttools.interpreter import interpret
+
+            return interpret(first_config=True, tune=self.collector.tune)
         from ttools.sanitizer.api import sanitize
 
         # Scripts may depend on results; an invalid access must not terminate the process.
         return sanitize(checks="memcheck", first_config=True)
+
+
+def _collector(all_configs: bool, only: Sequence[str] | None) -> ConfigCollector | None:
+    if not all_configs:
+        return None
+    from ttools.tuner.cost.every_config import ConfigCollector
+
+    return ConfigCollector(only or ())
+
+
+def _environments(words: Sequence[str]) -> list[OtherTriton]:
+    from ttools.cli.inspect.other_triton import find_environment
+
+    return [find_environment(part) for word in words for part in word.split(",") if part]
+
+
+def _words_again(
+    words: Sequence[str],
+    module: str | None,
+    code: str | None,
+    signature: str | None,
+    launch: dict[str, int],
+    only: Sequence[str] | None,
+    device_map: str | None,
+) -> list[str]:
+    """Return the target and its options as words of a command line."""
+    again: list[str] = []
+    for name in only or ():
+        again += ["--only", name]
+    for name, value in (("--signature", signature), ("--device-map", device_map)):
+        if value is not None:
+            again += [name, value]
+    for name, number in launch.items():
+        again += [f"--{name.replace('_', '-')}", str(number)]
+    if module is not None:
+        again += ["-m", module]
+    if code is not None:
+        again += ["-c", code]
+    return [*again, *words]
+
+
+def _refuse_for_matrix(stage: object, against: object, lock: object, output_dir: object) -> None:
+    for name, value in (
+        ("--stage", stage),
+        ("--against", against),
+        ("--lock", lock),
+        ("--output-dir", output_dir),
+    ):
+        if value:
+            raise UsageError(f"--all-configs cannot be combined with {name}")
 
 
 def _gpus(names: Sequence[str]) -> list[Gpu]:
@@ -363,7 +477,7 @@ def _gpus(names: Sequence[str]) -> list[Gpu]:
     from ttools.core.gpus.targets import target_of_machine
 
     if names:
-        return [read_gpu(name) for name in names]
+        return [read_gpu(word) for name in names for word in name.split(",") if word]
     machine = target_of_machine()
     if machine is None:
         say("note", f"no GPU here: compiling for {_NO_GPU} (choose another with --gpu)")
@@ -427,7 +541,12 @@ def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
             f"`{word}` needs --signature, with an entry for each of {names}; for example, "
             "'*fp32:16,i32,1024' for a pointer divisible by 16, an integer and a constant"
         )
-    return [source_of_signature(function, inspected.signature, inspected.launch)]
+    source = source_of_signature(function, inspected.signature, inspected.launch)
+    if inspected.collector is not None:
+        from ttools.tuner.cost.every_config import configs_of_kernel
+
+        inspected.launches.append(configs_of_kernel(load_decorated(word), source))
+    return [source]
 
 
 def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:

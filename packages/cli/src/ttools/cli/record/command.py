@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -27,7 +28,23 @@ WordsArgument = Annotated[
         metavar="SCRIPT [ARGS]...", show_default=False, help="A script and its arguments."
     ),
 ]
-OutputOption = Annotated[Path, _record("--output", metavar="FILE.tt", help="The record.")]
+OutputOption = Annotated[
+    Path | None,
+    _record(
+        "--output",
+        metavar="FILE.tt",
+        show_default=False,
+        help="The record; by default launch.tt, or none with --script.",
+    ),
+]
+ScriptOption = Annotated[
+    Path | None,
+    _record(
+        "--script",
+        metavar="FILE.py",
+        help="Write the launches as a Python file that needs only Triton and torch.",
+    ),
+]
 OnlyOption = Annotated[
     list[str] | None,
     _record(
@@ -60,7 +77,8 @@ def record_command(
     words: WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    output: OutputOption = Path("launch.tt"),
+    output: OutputOption = None,
+    script: ScriptOption = None,
     only: OnlyOption = None,
     launch: LaunchOption = None,
     data: DataOption = "auto",
@@ -79,14 +97,20 @@ def record_command(
             f"`{named}` is not a program; `ttools record` runs a program and saves its launches"
         )
     target = read_target(words or [], module, code)
-    if output.suffix != RECORD_SUFFIX:
+    if output is None and script is None:
+        output = Path("launch.tt")
+    if output is not None and output.suffix != RECORD_SUFFIX:
         raise UsageError(f"--output {output}: the name of a record must end in {RECORD_SUFFIX}")
-    require_folder(output)
+    require_folder(output, script)
     take_over_from_upstream("ttools records")
     from ttools.interpreter.records.launch_recorder import record
 
     recorder = record(
-        output, only=only or None, launches=",".join(launch) if launch else None, data=data
+        output,
+        only=only or None,
+        launches=",".join(launch) if launch else None,
+        data=data,
+        script=script,
     )
     with child_launches() as children, recorder, surviving(device_map) as checked:
         status = run_work(target, device_map, advice=ADVICE if checked is None else None)
@@ -97,18 +121,28 @@ def record_command(
     if checked is not None and checked.findings:
         say(
             "warning",
-            f"out-of-bounds accesses were skipped: `ttools sanitize {output}` reports them",
+            f"out-of-bounds accesses were skipped: `ttools sanitize {output or script}` reports "
+            "them",
         )
-    if recorder.recorded:
-        size = output.stat().st_size
-        say(
-            "note",
-            f"{output} holds {recorder.recorded:,} of {recorder.seen:,} launches, {size:,} bytes",
-        )
+    if recorder.recorded and output is not None:
+        _say_written(output, recorder.recorded, recorder.seen, [output])
+    if recorder.in_script and script is not None:
+        _say_written(script, recorder.in_script, recorder.seen, recorder.script_files)
+    if recorder.recorded and (script is None or recorder.in_script):
         raise typer.Exit(status)
+    if recorder.recorded:
+        say("error", f"{script} was not written: see the warnings")
+        raise typer.Exit(status or exit_codes.FINDINGS)
     if recorder.seen or not status:
         say("error", f"nothing was recorded: {_reason(recorder)}")
     raise typer.Exit(status or exit_codes.FINDINGS)
+
+
+def _say_written(file: Path, count: int, seen: int, files: Sequence[Path]) -> None:
+    size = f"{files[0].stat().st_size:,} bytes"
+    if len(files) > 1:
+        size += f"; tensors are in {files[1]}, {files[1].stat().st_size:,} bytes"
+    say("note", f"{file} holds {count:,} of {seen:,} launches, {size}")
 
 
 def _reason(recorder: LaunchRecorder) -> str:

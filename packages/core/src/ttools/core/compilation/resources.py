@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
-from ttools.core.compilation.stages import Compilation
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import Compilation, allocate_for
 from ttools.core.gpus.launch_rules import GpuNeeds
 from ttools.core.gpus.targets import Limits, Target
 from ttools.core.triton_versions import spill_traffic
@@ -99,6 +100,18 @@ def resources_of(compilation: Compilation) -> Resources:
         shared=int(metadata["shared"]),
         warps=threads // compilation.target.threads,
         threads=threads,
+    )
+
+
+def allocated_needs(source: KernelSource, target: Target) -> GpuNeeds:
+    """Return the memory and threads that a kernel needs, long before machine code exists.
+
+    Raises:
+        CompilationError: The target's compiler rejects the kernel.
+    """
+    taken = allocate_for(source, target)
+    return GpuNeeds(
+        threads=taken.warps * target.threads, shared=taken.shared, tensor_memory=taken.tensor
     )
 
 

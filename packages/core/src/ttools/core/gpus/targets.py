@@ -17,6 +17,12 @@ from ttools.core.errors import UsageError, did_you_mean
 MAX_THREADS = 1024
 #: Columns of tensor memory from sm_100 on; Triton checks the same limit in `_init_handles`.
 MAX_TENSOR_MEMORY = 512
+#: Documents from which the limits in this module are taken, by Triton's name of the backend.
+LIMIT_SOURCES = {
+    "cuda": "NVIDIA: CUDA C++ Programming Guide, table Technical Specifications per Compute "
+    "Capability",
+    "hip": "AMD: CDNA3 and CDNA4 instruction set guides; HIP's hipDeviceProp_t",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

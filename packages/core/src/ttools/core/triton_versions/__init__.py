@@ -41,6 +41,7 @@ from ttools.core.triton_versions.functions import (
     autotuner_class,
     autotuning_listener,
     constexpr_function_class,
+    has_allocator,
     heuristic_names,
     heuristics_class,
     innermost_jit_function,

@@ -146,6 +146,14 @@ def bound_constexpr_function_class() -> Any:
     return BoundConstexprFunction
 
 
+def has_allocator() -> bool:
+    """Return whether the program has called `triton.set_allocator`."""
+    from triton.runtime import _allocation
+
+    current: Any = _allocation._allocator
+    return not isinstance(current.get(), _allocation.NullAllocator)
+
+
 def prints_autotuning() -> bool:
     """Return whether TRITON_PRINT_AUTOTUNING requests a report of autotuning."""
     from triton import knobs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -35,6 +35,7 @@ from ttools.core.reports.notebook import Part, ShowsItself, Table, Text, host_ce
 from ttools.core.spec import ArgumentSpec, TensorSpec, Value
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
+from ttools.interpreter.records.launch_script import LaunchScript, check_script_path, launch_options
 from ttools.interpreter.records.record_contents import Data
 from ttools.interpreter.records.storage_list import StorageList
 from ttools.interpreter.run.kernel_launch import KernelLaunch, Observer
@@ -59,21 +60,25 @@ class LaunchRecorder(ShowsItself):
         launches: Indices of the launches of these kernels, counted from 0, as in `0,3:5`; the first
             launch of each kernel by default.
         data: Form in which memory is recorded, see `record`.
+        script: Path of the script, see `record`; None for none.
 
     Attributes:
         seen: Number of launches of these kernels so far.
         is_open: True while launches are recorded.
         notes: Reasons why selected launches were not recorded, and differences between recorded and
             original launches.
+        script_files: The script, and the file of its tensors if there is one, once written.
     """
 
-    path: Path
+    path: Path | None
     only: Sequence[str] | None = None
     launches: str | None = None
     data: Data = "auto"
+    script: Path | None = None
     seen: int = field(default=0, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     is_open: bool = field(default=False, init=False)
+    script_files: Sequence[Path] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self._taken: list[LaunchRecord] = []
@@ -82,6 +87,7 @@ class LaunchRecorder(ShowsItself):
         self._kernels: set[str] = set()
         self._lock = threading.Lock()
         self._open = ExitStack()
+        self._written: LaunchScript | None = None
         if self.launches is not None:
             for item in selection.parse(self.launches):
                 if item.kind not in ("program", "range"):
@@ -94,8 +100,14 @@ class LaunchRecorder(ShowsItself):
     def recorded(self) -> int:
         return len(self._taken)
 
+    @property
+    def in_script(self) -> int:
+        """Return the number of launches in the script."""
+        return 0 if self._written is None else self._written.launches
+
     def _shown(self) -> Iterator[Part]:
-        title = f"{self.recorded:,} of {self.seen:,} launches, for {self.path}"
+        files = " and ".join(str(file) for file in (self.path, self.script) if file is not None)
+        title = f"{self.recorded:,} of {self.seen:,} launches, for {files}"
         rows = [
             (
                 spec.kernel,
@@ -122,14 +134,18 @@ class LaunchRecorder(ShowsItself):
         else:
             self._open.enter_context(interpret())
         self._watch(self._open.enter_context(Patches()))
+        if self.script is not None:
+            self._written = LaunchScript()
         self.is_open = True
         return self
 
     def __exit__(self, *_: object) -> None:
         self.is_open = False
         self._open.close()
-        if self._taken:
+        if self._taken and self.path is not None:
             write_record(self.record(), self.path)
+        if self._written is not None and self.script is not None and self._written.launches:
+            self.script_files = self._written.write(self.script, self._storages, _versions())
 
     def record(self) -> Record:
         return Record(
@@ -153,7 +169,8 @@ class LaunchRecorder(ShowsItself):
             # The launches of a replayed graph are recorded like other launches.
             self._look(kernel, args, kwargs, _OfReplays(self))
         elif self._wants(_name(kernel)):
-            self._look(kernel, args, kwargs, self)
+            options = launch_options(kernel, kwargs)
+            self._look(kernel, args, kwargs, _OfCall(self, options))
 
     def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap Inductor's launch step; if it calls Triton's, the launch is still recorded once."""
@@ -193,8 +210,14 @@ class LaunchRecorder(ShowsItself):
             if note not in self.notes:
                 self.notes.append(note)
 
-    def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Record a launch before it is made, as an `Observer`."""
+    def launch(
+        self, launch: KernelLaunch, options: Mapping[str, Any] | None = None
+    ) -> LaunchReport:
+        """Record a launch before it is made, as an `Observer`.
+
+        Args:
+            options: The launch options that the program passed; None if they are not known.
+        """
         if not launch.kernel.variants.addresses.is_empty:
             raise UnsupportedError(
                 "it loads addresses from memory, which are valid only in this process"
@@ -204,12 +227,16 @@ class LaunchRecorder(ShowsItself):
             arguments = memory.arguments()
             storages = memory.storages(self.data, sum(storage.size for storage in self._storages))
             self._storages += storages
-            self._taken.append(_recorded(launch, arguments))
+            taken = _recorded(launch, arguments)
+            self._taken.append(taken)
+            refused = self._add_to_script(launch, taken, options)
             self._locations += [
                 op.location
                 for op in launch.kernel.variants.module.walk()
                 if op.location is not None
             ]
+        if refused is not None:
+            self._say(f"`{launch.kernel.name}` is not in {self.script}: {refused}")
         if any(
             storage.filling is not None and storage.filling.kind != "constant"
             for storage in storages
@@ -218,6 +245,33 @@ class LaunchRecorder(ShowsItself):
                 f"`{launch.kernel.name}`: memory is recorded as similar random numbers (see --data)"
             )
         return LaunchReport(0, 0.0)
+
+    def _add_to_script(
+        self, launch: KernelLaunch, taken: LaunchRecord, options: Mapping[str, Any] | None
+    ) -> str | None:
+        """Add a launch to the script, and return the reason if this is not possible."""
+        if self._written is None:
+            return None
+        try:
+            self._written.add(launch, taken, options)
+        except UnsupportedError as error:
+            return error.what
+        return None
+
+
+class _OfCall:
+    """Records one launch, whose options are known.
+
+    Args:
+        options: The launch options that the program passed; None if they are not known.
+    """
+
+    def __init__(self, recorder: LaunchRecorder, options: Mapping[str, Any] | None) -> None:
+        self._recorder, self._options = recorder, options
+
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Record the launch before it is made, as an `Observer`."""
+        return self._recorder.launch(launch, self._options)
 
 
 class _OfReplays:
@@ -238,16 +292,17 @@ class _OfReplays:
 
 
 def record(
-    path: str | Path,
+    path: str | Path | None = None,
     *,
     only: Sequence[str] | None = None,
     launches: str | None = None,
     data: Literal["full", "seed", "auto"] = "auto",
+    script: str | Path | None = None,
 ) -> LaunchRecorder:
     """Record launches into a file while the returned context is active.
 
     Args:
-        path: Path of the file, by convention `NAME.tt`.
+        path: Path of the file, by convention `NAME.tt`; None to write only a script.
         only: Names of the kernels to record; all by default.
         launches: Indices of the launches of these kernels, counted from 0, as in `0,3:5`; the first
             launch of each kernel by default.
@@ -255,6 +310,9 @@ def record(
             replay generates similar numbers: integers of the same range, floats of the same mean
             and deviation. `auto` is `full` up to 256 MiB, and always `full` for integers, because
             they may be indices.
+        script: Path of a Python file that makes the same launches and needs only Triton and torch;
+            None for none. Contents that are neither short nor reproduced by an expression of torch
+            are written to a file with the suffix `.pt` next to it.
 
     Raises:
         UsageError: An argument is invalid; on leaving the context, the file cannot be written.
@@ -267,7 +325,17 @@ def record(
         raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
     if data not in ("full", "seed", "auto"):
         raise UsageError(f"data={data!r}: must be full, seed or auto")
-    return LaunchRecorder(Path(path), only, launches, data)
+    if path is None and script is None:
+        raise UsageError("record() needs a path, or a script, or both")
+    if script is not None:
+        check_script_path(Path(script))
+    return LaunchRecorder(
+        None if path is None else Path(path),
+        only,
+        launches,
+        data,
+        None if script is None else Path(script),
+    )
 
 
 def _name(kernel: Any) -> str:

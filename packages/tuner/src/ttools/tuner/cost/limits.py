@@ -13,9 +13,8 @@ from typing import TypedDict
 from ttools.core import triton_versions
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.resources import Occupancy, Resources
-from ttools.core.compilation.stages import allocate_for
-from ttools.core.gpus.launch_rules import GpuNeeds, Violation, broken_rules, limits_of
+from ttools.core.compilation.resources import Occupancy, Resources, allocated_needs
+from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.space.candidate import Candidate
@@ -54,11 +53,7 @@ def over_allocated(source: KernelSource, target: Target) -> str | None:
     Raises:
         CompilationError: The target's compiler rejects the kernel.
     """
-    taken = allocate_for(source, target)
-    needs = GpuNeeds(
-        threads=taken.warps * target.threads, shared=taken.shared, tensor_memory=taken.tensor
-    )
-    return _refusal(broken_rules(needs, limits_of(target, taken.warps)))
+    return _refusal(broken_rules(allocated_needs(source, target), limits_of(target)))
 
 
 def over_limit(inspection: Inspection) -> str | None:
