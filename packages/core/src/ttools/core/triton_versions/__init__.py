@@ -81,6 +81,7 @@ from ttools.core.triton_versions.source_key import (
     keep_files_apart,
     kernel_ast_source,
 )
+from ttools.core.triton_versions.staged import StagedCompilation, begin_compilation
 from ttools.core.triton_versions.untrusted_ttir import read_foreign_ttir, refuse_damaged_ttir
 from ttools.core.triton_versions.version import (
     installed_triton,
