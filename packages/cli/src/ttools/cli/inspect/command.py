@@ -24,6 +24,7 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
+from ttools.cli.inspect.reduce import ReduceOptions, reduce_kernel
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -126,6 +127,32 @@ CheckLockOption = Annotated[
         "exceeded.",
     ),
 ]
+ReduceOption = Annotated[
+    bool,
+    _report(
+        "--reduce",
+        help="Reduce a kernel that does not compile to the smallest one that fails in the same "
+        "way; write a script that shows it with Triton only.",
+    ),
+]
+ReduceTimeoutOption = Annotated[
+    float | None,
+    _report(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="With --reduce, the time limit of the search, 300 by default; 0 for no limit.",
+    ),
+]
+CompileTimeoutOption = Annotated[
+    float | None,
+    _report(
+        "--compile-timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="With --reduce, a compilation that takes longer fails; 30 by default.",
+    ),
+]
 
 
 def map_by_default(gpu: Gpu) -> str | None:
@@ -214,11 +241,15 @@ def inspect_command(
     output_dir: OutputDirOption = None,
     lock: LockOption = None,
     check: CheckLockOption = False,
+    reduce: ReduceOption = False,
+    timeout: ReduceTimeoutOption = None,
+    compile_timeout: CompileTimeoutOption = None,
 ) -> None:
     """Show the compiler's results for kernels: stages, registers, occupancy, accesses, layouts.
 
     The input is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
-    launches are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if
+    launches are captured while it runs. No GPU is needed. With --reduce, a kernel that does not
+    compile is reduced to the smallest one that fails in the same way. The exit status is the script's own; 1 if
     a kernel does not compile, or costs more than --lock allows.
     """
     from ttools.core.compilation.inspection import inspect_sources
@@ -227,7 +258,7 @@ def inspect_command(
     stages = read_stages(stage or [])
     gpus = _gpus(gpu or [])
     require_folder(output, lock)
-    if lock is None or output is not None:  # otherwise, no report is written
+    if not reduce and (lock is None or output is not None):  # otherwise, no report is written
         keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check needs --lock FILE, the file to compare with")
@@ -236,6 +267,27 @@ def inspect_command(
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
         if value is not None
     }
+    limits = {"--timeout": timeout, "--compile-timeout": compile_timeout}
+    others = {"--stage": stage, "--against": against, "--output-dir": output_dir, "--lock": lock}
+    for name, value in (others if reduce else limits).items():
+        if value is not None:
+            rule = "cannot be used with" if reduce else "is for"
+            raise UsageError(f"{name} {rule} --reduce")
+    if reduce:
+        if len(gpus) > 1:
+            raise UsageError("--reduce compiles for one GPU; give one --gpu")
+        chosen = ReduceOptions(
+            signature=signature,
+            launch=launch,
+            only=only or [],
+            target=gpus[0].target,
+            device_map=device_map,
+            timeout=timeout,
+            compile_timeout=compile_timeout,
+            form=form,
+            output=output,
+        )
+        raise typer.Exit(reduce_kernel(words or [], module, code, chosen))
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
         inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
         if lock is not None:

@@ -285,7 +285,9 @@ class _Definitions:
         constants = {p.name for p in function.params if p.is_constexpr}
         for argument in arguments:
             is_constant = argument.arg in constants
-            argument.annotation = ast.parse("tl.constexpr", mode="eval").body if is_constant else None
+            argument.annotation = (
+                ast.parse("tl.constexpr", mode="eval").body if is_constant else None
+            )
         return tree
 
     def _define(self, value: Any, tree: ast.FunctionDef | ast.ClassDef, python: Any) -> str:

@@ -375,9 +375,7 @@ def _called(node: ast.AST, functions: Mapping[str, ast.FunctionDef]) -> ast.Func
     return functions.get(node.func.id) if is_named else None  # type: ignore[attr-defined]
 
 
-def _argument_values(
-    call: ast.expr, function: ast.FunctionDef
-) -> dict[str, ast.expr] | None:
+def _argument_values(call: ast.expr, function: ast.FunctionDef) -> dict[str, ast.expr] | None:
     """Return the value of each parameter; None if the call cannot be resolved."""
     assert isinstance(call, ast.Call)
     parameters = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
@@ -467,13 +465,9 @@ def _fewer_options(kernel: StandaloneKernel) -> Iterator[StandaloneKernel]:
             yield _with_parameter(kernel, index, replace(parameter, hints=()))
 
 
-def _with_parameter(
-    kernel: StandaloneKernel, index: int, parameter: Parameter
-) -> StandaloneKernel:
+def _with_parameter(kernel: StandaloneKernel, index: int, parameter: Parameter) -> StandaloneKernel:
     parameters = kernel.parameters
-    return replace(
-        kernel, parameters=(*parameters[:index], parameter, *parameters[index + 1 :])
-    )
+    return replace(kernel, parameters=(*parameters[:index], parameter, *parameters[index + 1 :]))
 
 
 def _inlined_constants(kernel: StandaloneKernel) -> Iterator[StandaloneKernel]:

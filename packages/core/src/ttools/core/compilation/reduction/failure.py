@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from ttools.core.compilation.compile_errors import explanation, is_compilation_error
@@ -110,11 +111,12 @@ def failure_of_exception(
     innermost = error
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__
-    diagnostics = _diagnostics(output)
     name = type(innermost).__name__
     message = getattr(innermost, "error_message", None) or str(innermost)
-    if stage != FRONT_END and diagnostics:
-        message = diagnostics[0]
+    is_native = stage != FRONT_END or isinstance(innermost, RuntimeError)
+    described = (_fatal(output) or _diagnostics(output)[:1]) if is_native else []
+    if described:
+        message = "\n".join(described)
     elif not is_compilation_error(innermost):
         message = _plain(message)
     wrapped = _WRAPPED.fullmatch(message)
@@ -138,24 +140,21 @@ def failure_of_crash(how: str, stage: str, output: str) -> CompileFailure:
         how: Description of the end, such as `was killed by SIGABRT (Aborted)`.
         output: Last part of what the process wrote to standard error.
     """
-    lines = [line.strip() for line in output.splitlines()]
-    # The line after the first one often names the cause.
-    first = next((n for n, line in enumerate(lines) if _FATAL.search(line)), None)
-    fatal = _diagnostics(output) if first is None else lines[first : first + 3]
-    fatal = [line for line in fatal if not _STACK.match(line)]
+    fatal = _fatal(output) or _diagnostics(output)[:3]
     return CompileFailure(
         kind="crash",
         stage=stage,
         compiler_pass=_failing_pass(output),
         error=f"the process {how}",
-        message="\n".join(fatal[:3])[:_LONGEST_MESSAGE],
+        message="\n".join(fatal)[:_LONGEST_MESSAGE],
     )
 
 
 #: An exception inside Triton's front end, which it replaces by a `CompilationError`.
 _WRAPPED = re.compile(r"(?P<name>[A-Z]\w*)\((?P<quote>['\"])(?P<message>.*)(?P=quote)\)", re.DOTALL)
 _FATAL = re.compile(r"LLVM ERROR|Assertion .* failed|UNREACHABLE|fatal error|cantFail|terminate")
-_STACK = re.compile(r"PLEASE submit|Stack dump|#?\d+[. ]|$")
+#: The beginning of what follows such a message: a stack, or the module that was compiled.
+_STACK = re.compile(r"PLEASE submit|Stack dump|#?\d+[. ]|[#/]|module|$")
 _PIPELINE = re.compile(r"Pipeline failed while executing \[([^\n]*)\]")
 _PASS = re.compile(r"`([^`]+)` on")
 
@@ -165,6 +164,18 @@ def _failing_pass(output: str) -> str:
     pipelines = _PIPELINE.findall(output)
     passes = _PASS.findall(pipelines[-1]) if pipelines else []
     return str(passes[-1]) if passes else ""
+
+
+def _fatal(output: str) -> list[str]:
+    """Return the line with which native code reports that it cannot continue, and the next two.
+
+    The next line often names the cause.
+    """
+    lines = [line.strip() for line in output.splitlines()]
+    first = next((n for n, line in enumerate(lines) if _FATAL.search(line)), None)
+    if first is None:
+        return []
+    return [lines[first], *takewhile(lambda line: not _STACK.match(line), lines[first + 1 :][:2])]
 
 
 def _diagnostics(output: str) -> list[str]:

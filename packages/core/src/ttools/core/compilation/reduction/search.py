@@ -68,9 +68,7 @@ class Reduction:
     @property
     def script(self) -> str:
         """Return a script that shows the failure with Triton only."""
-        note = "".join(
-            f"{line}\n" for text in self.summary for line in _comment(text)
-        )
+        note = "".join(f"{line}\n" for text in self.summary for line in _comment(text))
         after = ""
         if self.failure.kind == "resources":
             text = f"{self.failure.message}; {self.failure.error}"
@@ -217,7 +215,5 @@ class _Search:
         if accepted:
             assert failure is not None
             self._best, self._failure = tidy, failure
-        self._on_progress(
-            ReductionProgress(candidates=self._candidates, lines=lines(self._best))
-        )
+        self._on_progress(ReductionProgress(candidates=self._candidates, lines=lines(self._best)))
         return tidy if accepted else None

@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,9 +67,9 @@ class _Done:
 RESOURCES = "resources"
 
 
-def codec() -> DataCodec:
-    """Return the codec for messages that contain kernels."""
-    return DataCodec(StandaloneKernel, Parameter, CompileFailure, _Order, _Done)
+def kernel_codec(*classes: type) -> DataCodec:
+    """Return a codec for kernels, failures, and further dataclasses."""
+    return DataCodec(StandaloneKernel, Parameter, CompileFailure, *classes)
 
 
 class Compiler:
@@ -131,7 +132,7 @@ class Compiler:
         self._compiled = 0
         limits = Limits(cache=str(self._folder))
         serve = partial(_serve, self._target, self._folder, self._output)
-        return fork_worker(serve, limits, codec())
+        return fork_worker(serve, limits, kernel_codec(_Order, _Done))
 
     def _end(self) -> None:
         if self._worker is not None:
@@ -170,6 +171,7 @@ class _Output:
 
 def _serve(target: Target, folder: Path, output: _Output, channel: Channel) -> None:
     output.receive()
+    warnings.simplefilter("ignore")
     for number in range(_KERNELS_PER_WORKER + 1):
         order: _Order = channel.receive()
         output.clear()
