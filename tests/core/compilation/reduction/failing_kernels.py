@@ -37,7 +37,7 @@ def dot_shapes(
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :]
     b_ptrs = b_ptr + offs_n[:, None] * stride_bn + offs_k[None, :]
     acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         a = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BK, other=0.0)
         b = tl.load(b_ptrs, mask=offs_k[None, :] < K - k * BK, other=0.0)
         acc += tl.dot(a, b)
@@ -236,8 +236,33 @@ def endless_unrolling(x_ptr, y_ptr, n, STEPS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def too_many_warps(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    """Is launched with more warps than a block can have."""
+    """Use more warps than a block can have, by a launch option."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
     tl.store(y_ptr + offsets, activation(x) * SCALE, mask=mask)
+
+
+@triton.jit
+def failing_pass(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Specialise warps in clusters, which an assertion in a pass of Triton 3.9 rejects."""
+    offsets = tl.arange(0, BLOCK)
+    x_ptrs = x_ptr + offsets[:, None] * BLOCK + offsets[None, :]
+    total = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for k in tl.range(0, n, warp_specialize=True):
+        x = tl.load(x_ptrs + k)
+        total = tl.dot(x, x, total)
+    y = activation(total)
+    tl.store(y_ptr + offsets[:, None] * BLOCK + offsets[None, :], y.to(tl.float16))
+
+
+@triton.jit
+def rejected_operation(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Pack three elements per instruction, which MLIR rejects because of the number of lanes."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    y = tl.inline_asm_elementwise(
+        "mov.b32 $0, $1;", "=r,r", [x * SCALE], dtype=tl.float32, is_pure=True, pack=3
+    )
+    tl.store(y_ptr + offsets, activation(y), mask=mask)

@@ -249,8 +249,8 @@ def inspect_command(
 
     The input is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
     launches are captured while it runs. No GPU is needed. With --reduce, a kernel that does not
-    compile is reduced to the smallest one that fails in the same way. The exit status is the script's own; 1 if
-    a kernel does not compile, or costs more than --lock allows.
+    compile is reduced to the smallest one that fails in the same way. The exit status is the
+    script's own; 1 if a kernel does not compile, or costs more than --lock allows.
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages

@@ -116,7 +116,8 @@ def _dict(entries: Mapping[str, str]) -> str:
 def _wrapped(call: str) -> str:
     """Write an assigned call with one keyword argument per line."""
     statement = ast.parse(call).body[0]
-    assert isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+    assert isinstance(statement, ast.Assign)
+    assert isinstance(statement.value, ast.Call)
     outer = statement.value
     source = outer.args[0]
     assert isinstance(source, ast.Call)

@@ -153,7 +153,7 @@ def _blocks_of(node: ast.AST) -> list[list[ast.stmt]]:
 
 
 def _all_blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Yield the blocks of all functions: those of the kernel first, outer ones before inner ones."""
+    """Yield the blocks of all functions, those of the kernel and outer ones first."""
     for function in reversed(_functions(tree)):
         for node in ast.walk(function):
             yield from _blocks_of(node)
@@ -184,7 +184,7 @@ def _without_statements(tree: ast.Module) -> Iterator[None]:
 
 
 def _flattened(tree: ast.Module) -> Iterator[None]:
-    """Replace loops, branches and `with` statements by their bodies, assignments by their values."""
+    """Replace loops and branches by their bodies, and assignments by their values."""
     for block in list(_all_blocks(tree)):
         for index, statement in enumerate(block[:]):
             for body in _bodies(statement):
@@ -472,7 +472,7 @@ def _with_parameter(kernel: StandaloneKernel, index: int, parameter: Parameter) 
 
 def _inlined_constants(kernel: StandaloneKernel) -> Iterator[StandaloneKernel]:
     """Write the values of constant parameters into the kernel."""
-    for index, parameter in enumerate(kernel.parameters):
+    for parameter in kernel.parameters:
         if len(parameter.constants) != 1 or parameter.constants[0][0] != ():
             continue
         text = parameter.constants[0][1]

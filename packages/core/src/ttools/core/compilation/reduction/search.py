@@ -95,13 +95,13 @@ class Reduction:
             "interrupted": "interrupted, so a smaller kernel may exist",
         }[self.ended]
         rate = self.candidates / self.seconds if self.seconds else 0.0
+        fails_in = f"{self.kernel.name} does not compile for {self.target.name}: it {fails} in"
+        work = f"{self.candidates} candidates in {self.seconds:.1f} s ({rate:.3g}/s)"
         return [
-            f"{self.kernel.name} does not compile for {self.target.name}: it {fails} in "
-            f"{failure.place}.",
+            f"{fails_in} {failure.place}.",
             *(f"  {line}" for line in failure.message.splitlines()),
             *([f"help: {failure.remedy}"] if failure.remedy else []),
-            f"Reduced from {before} to {after} lines with {self.candidates} candidates in "
-            f"{self.seconds:.1f} s ({rate:.3g}/s); {ended}.",
+            f"Reduced from {before} to {after} lines with {work}; {ended}.",
         ]
 
     def as_dict(self) -> dict[str, Any]:
