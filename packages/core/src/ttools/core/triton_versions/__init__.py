@@ -51,6 +51,11 @@ from ttools.core.triton_versions.instrumentation import (
     gsan_memory,
     instrumentation_modes,
 )
+from ttools.core.triton_versions.kernel_scopes import (
+    LINE_SCOPE,
+    kernel_scopes,
+    missing_kernel_scopes,
+)
 from ttools.core.triton_versions.language import (
     argument_type,
     begin_function,
