@@ -169,6 +169,7 @@ def _first_failing(program: Program, chosen: ReduceOptions) -> StandaloneKernel 
                 continue
             count += 1
             if gpu.compile(message) is not None:
+                say("note", f"`{message.name}` does not compile: the script ends here")
                 return message
     if not count:
         which = f" named {', '.join(chosen.only)}" if chosen.only else ""

@@ -220,7 +220,8 @@ class _Definitions:
         if _is_definition(value):
             return self._name_of(value, what)
         raise UsageError(
-            f"the value of {what}, a {type(value).__name__}, cannot be written into a script"
+            f"the value of {what}, an object of the class {type(value).__name__}, cannot be "
+            "written into a script"
         )
 
     # ---- names
