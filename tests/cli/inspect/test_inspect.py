@@ -246,7 +246,7 @@ def test_a_kernel_that_no_configuration_can_launch_is_an_error(ttools: Run, tmp_
 def test_options_of_all_configurations(called_ttools: Run, tmp_path: Path) -> None:
     for words, message in (
         (("--fail-on", "config"), "--fail-on needs --all-configs"),
-        (("--all-configs", "--stage", "ptx"), "--all-configs cannot be combined with --stage"),
+        (("--all-configs", "--stage", "ptx"), "--stage cannot be combined with --all-configs"),
         (("--triton", "3.6.0"), "--triton needs --all-configs"),
     ):
         result = called_ttools("inspect", *words, "tuned.py")

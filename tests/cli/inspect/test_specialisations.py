@@ -85,8 +85,11 @@ def test_text(ttools: Run, script: str) -> None:
         (("serve.py:fill",), "`serve.py:fill` names a kernel"),
         (("--lock", "k.lock", "serve.py"), "--lock cannot be combined with --specialisations"),
         (("--stage", "ttir", "serve.py"), "--stage cannot be combined with --specialisations"),
-        (("--format", "html", "serve.py"), "--specialisations has the formats text, markdown"),
-        (("--gpu", "h100", "--gpu", "a100", "serve.py"), "--specialisations takes one --gpu"),
+        (
+            ("--format", "html", "serve.py"),
+            "the formats with --specialisations are text, markdown",
+        ),
+        (("--gpu", "h100", "--gpu", "a100", "serve.py"), "--specialisations compiles for one GPU"),
     ],
 )
 def test_refusals(called_ttools: Run, script: str, words: tuple[str, ...], message: str) -> None:
@@ -98,7 +101,7 @@ def test_refusals(called_ttools: Run, script: str, words: tuple[str, ...], messa
 def test_markdown_is_for_specialisations(called_ttools: Run, script: str) -> None:
     result = called_ttools("inspect", "--format", "markdown", script)
     assert result.returncode == 2
-    assert "--format markdown is for --specialisations" in result.stderr
+    assert "--format markdown: the formats without --specialisations are text" in result.stderr
 
 
 def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_text_names_the_limit() -> None:
 
 def test_data_and_page_have_the_losses_and_the_limits() -> None:
     data = json.loads(json.dumps(MATRIX.as_dict()))
-    assert data["schema"] == "ttools.config_matrix/1"
+    assert data["schema"] == "ttools.config-matrix/1"
     (kernel,) = data["kernels"]
     third = kernel["configs"][2]["gpus"]
     assert third["sm_90"]["lost"] == 0.75

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
+from ttools.core import shrinking
 from ttools.fuzz import oracle, text
 from ttools.fuzz.elements import I32
 from ttools.fuzz.facts import Fact
@@ -52,32 +53,13 @@ def shrink(program: Program, fails: Fails, seconds: float = 60.0) -> Program:
         fails: Returns whether a candidate fails for the same reason.
         seconds: Time limit in seconds.
     """
-    end = time.monotonic() + seconds
-    best, before = program, None
-    while best is not before and time.monotonic() < end:
-        before = best
-        for candidates in _STEPS:
-            best = _pass(best, candidates, fails, end)
-    return best
 
-
-def _pass(
-    program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, end: float
-) -> Program:
-    """Try candidates in order; after a success, go on with the new program's at this position."""
-    best, tried = program, 0
-    remaining = itertools.islice(candidates(best), tried, None)
-    while time.monotonic() < end:
-        candidate = next(remaining, None)
-        if candidate is None:
-            break
+    def accepts(candidate: Program, best: Program) -> Program | None:
         tidy = without_unused(candidate)
-        if _weight(tidy) < _weight(best) and _is_defined(tidy) and fails(tidy):
-            best = tidy
-            remaining = itertools.islice(candidates(best), tried, None)
-        else:
-            tried += 1
-    return best
+        accepted = _weight(tidy) < _weight(best) and _is_defined(tidy) and fails(tidy)
+        return tidy if accepted else None
+
+    return shrinking.shrink(program, _STEPS, accepts, time.monotonic() + seconds)
 
 
 def _is_defined(program: Program) -> bool:

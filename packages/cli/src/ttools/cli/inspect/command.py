@@ -24,9 +24,10 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
-from ttools.cli.inspect.specialisations import report_specialisations, require_script
-from ttools.cli.kernel_file import load_kernel
 from ttools.cli.inspect.matrix import compile_all, matrices_by, matrix_status, write_matrix
+from ttools.cli.inspect.modes import selected_mode
+from ttools.cli.inspect.reduce import ReduceOptions, reduce_kernel
+from ttools.cli.inspect.specialisations import report_specialisations, require_script
 from ttools.cli.kernel_file import load_decorated, load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -176,6 +177,32 @@ FailOnOption = Annotated[
         "launched on a GPU (kernel, the default), or if any configuration cannot (config).",
     ),
 ]
+ReduceOption = Annotated[
+    bool,
+    _report(
+        "--reduce",
+        help="Reduce a kernel that does not compile to the smallest one that fails in the same "
+        "way; write a script that shows it with Triton only.",
+    ),
+]
+ReduceTimeoutOption = Annotated[
+    float | None,
+    _report(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="With --reduce, the time limit of the search, 300 by default; 0 for no limit.",
+    ),
+]
+CompileTimeoutOption = Annotated[
+    float | None,
+    _report(
+        "--compile-timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="With --reduce, a compilation that takes longer fails; 30 by default.",
+    ),
+]
 
 
 def map_by_default(gpu: Gpu) -> str | None:
@@ -269,18 +296,30 @@ def inspect_command(
     all_configs: AllConfigsOption = False,
     triton: TritonOption = None,
     fail_on: FailOnOption = None,
+    reduce: ReduceOption = False,
+    timeout: ReduceTimeoutOption = None,
+    compile_timeout: CompileTimeoutOption = None,
 ) -> None:
     """Show the compiler's results for kernels: stages, registers, occupancy, accesses, layouts.
 
     The input is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
-    launches are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if
-    a kernel does not compile, or costs more than --lock allows.
+    launches are captured while it runs. No GPU is needed. With --reduce, a kernel that does not
+    compile is reduced to the smallest one that fails in the same way. The exit status is the
+    script's own; 1 if a kernel does not compile, or costs more than --lock allows.
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
 
-    if specialisations or warmup_file is not None:
-        unused: dict[str, object] = {
+    mode = selected_mode(
+        {
+            "--specialisations": specialisations,
+            "--warmup-file": warmup_file,
+            "--all-configs": all_configs,
+            "--triton": triton,
+            "--fail-on": fail_on,
+            "--reduce": reduce,
+            "--timeout": timeout,
+            "--compile-timeout": compile_timeout,
             "--signature": signature,
             "--stage": stage,
             "--num-warps": num_warps,
@@ -289,15 +328,24 @@ def inspect_command(
             "--output-dir": output_dir,
             "--lock": lock,
             "--check": check,
-        }
-        script = require_script(words or [], module, code, unused, form)
-        require_folder(output, warmup_file)
+        },
+        form,
+    )
+    script = require_script(words or [], module, code) if mode == "--specialisations" else None
+    stages = read_stages(stage or [])
+    gpus = _gpus(gpu or [])
+    if len(gpus) > 1 and mode in ("--specialisations", "--reduce"):
+        raise UsageError(f"{mode} compiles for one GPU; give one --gpu")
+    require_folder(output, lock, warmup_file)
+    # With --reduce, the report is a script on standard output; with --lock, there may be no report.
+    if mode != "--reduce" and (lock is None or output is not None):
         keep_stdout_for_report(form, output)
-        if len(gpu or []) > 1:
-            raise UsageError("--specialisations takes one --gpu")
+    if check and lock is None:
+        raise UsageError("--check needs --lock FILE, the file to compare with")
+    if script is not None:
         status = report_specialisations(
             script,
-            _gpus(gpu or [])[0].target,
+            gpus[0].target,
             only=only or [],
             device_map=device_map,
             form=form,
@@ -305,26 +353,25 @@ def inspect_command(
             warmup_file=warmup_file,
         )
         raise typer.Exit(status)
-    if form == "markdown":
-        raise UsageError("--format markdown is for --specialisations")
-    stages = read_stages(stage or [])
-    gpus = _gpus(gpu or [])
-    require_folder(output, lock)
-    if lock is None or output is not None:  # otherwise, no report is written
-        keep_stdout_for_report(form, output)
-    if check and lock is None:
-        raise UsageError("--check needs --lock FILE, the file to compare with")
-    for name, value in (("--fail-on", fail_on), ("--triton", triton)):
-        if value and not all_configs:
-            raise UsageError(f"{name} needs --all-configs")
-    if all_configs:
-        _refuse_for_matrix(stage, against, lock, output_dir)
     environments = _environments(triton or [])
     launch = {
         name: value
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
         if value is not None
     }
+    if mode == "--reduce":
+        chosen = ReduceOptions(
+            signature=signature,
+            launch=launch,
+            only=only or [],
+            target=gpus[0].target,
+            device_map=device_map,
+            timeout=timeout,
+            compile_timeout=compile_timeout,
+            form=form,
+            output=output,
+        )
+        raise typer.Exit(reduce_kernel(words or [], module, code, chosen))
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
         inspected = _Inspected(
             Path(folder),
@@ -459,17 +506,6 @@ def _words_again(
     if code is not None:
         again += ["-c", code]
     return [*again, *words]
-
-
-def _refuse_for_matrix(stage: object, against: object, lock: object, output_dir: object) -> None:
-    for name, value in (
-        ("--stage", stage),
-        ("--against", against),
-        ("--lock", lock),
-        ("--output-dir", output_dir),
-    ):
-        if value:
-            raise UsageError(f"--all-configs cannot be combined with {name}")
 
 
 def _gpus(names: Sequence[str]) -> list[Gpu]:

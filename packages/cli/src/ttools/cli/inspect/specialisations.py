@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,28 +19,15 @@ if TYPE_CHECKING:
     from ttools.core.process.script import Target as Script
 
 
-def require_script(
-    words: Sequence[str],
-    module: str | None,
-    code: str | None,
-    other_options: Mapping[str, object],
-    form: str,
-) -> Script:
+def require_script(words: Sequence[str], module: str | None, code: str | None) -> Script:
     """Return the script whose compilations are reported.
 
     Args:
         words: The script and its arguments.
-        other_options: Values of the options that have no meaning for this report, by name.
-        form: Value of `--format`.
 
     Raises:
-        UsageError: There is no script, or an option does not fit.
+        UsageError: There is no script.
     """
-    for name, value in other_options.items():
-        if value:
-            raise UsageError(f"{name} cannot be combined with --specialisations or --warmup-file")
-    if form == "html":
-        raise UsageError("--specialisations has the formats text, markdown and json, not html")
     if words and module is None and code is None and is_kernel(words[0]):
         raise UsageError(
             f"--specialisations observes the launches of a script, and `{words[0]}` names a kernel"

@@ -12,9 +12,11 @@ from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_
 from ttools.cli.options import given_gpu
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
+from ttools.cli.profile.inside import profile_inside
 from ttools.cli.progress import State, progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 from ttools.core.environment import is_gpu_broken
+from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
 from ttools.core.process.script import Target
 
@@ -39,6 +41,7 @@ def profile_command(
     mode: profile_options.ModeOption = None,
     hook: profile_options.HookOption = None,
     proton_file: profile_options.ProtonFileOption = None,
+    inside: profile_options.InsideOption = None,
     trials: profile_options.TrialsOption = False,
     only: options.OnlyOption = None,
     lines: profile_options.LinesOption = False,
@@ -65,6 +68,20 @@ def profile_command(
     require_folder(output, proton_file)
     keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools profiles")
+    if inside is not None:
+        if on == "cpu":
+            raise UsageError("--inside measures kernels on a GPU; omit --on cpu")
+        status = profile_inside(
+            work,
+            inside,
+            only=only,
+            mode=mode,
+            keep=proton_file,
+            form=form,
+            output=output,
+            timeout=timeout,
+        )
+        raise typer.Exit(status)
     from ttools.profiler import profile
     from ttools.profiler.report.analysis import Progress
 

@@ -85,6 +85,14 @@ ProtonFileOption = Annotated[
         "--proton-file", metavar="FILE", help="Keep the file that Proton writes, under this name."
     ),
 ]
+InsideOption = Annotated[
+    Literal["scopes", "lines"] | None,
+    _gpu(
+        "--inside",
+        help="Instead of whole kernels, measure cycles inside them with Proton's instrumentation: "
+        "of the scopes that kernels enter, or also of each line.",
+    ),
+]
 TrialsOption = Annotated[
     bool, _gpu("--trials", help="Profile trials of autotuners like other launches.")
 ]

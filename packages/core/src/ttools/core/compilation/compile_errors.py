@@ -57,13 +57,19 @@ def is_compilation_error(error: BaseException) -> bool:
     return "CompilationError" in {kind.__name__ for kind in type(error).__mro__}
 
 
-def explanation(error: BaseException, constants: Mapping[str, Any] | None = None) -> str:
+def explanation(
+    error: BaseException,
+    constants: Mapping[str, Any] | None = None,
+    parameters: Sequence[str] | None = None,
+) -> str:
     """Return what caused an error of Triton's front end and what to write instead.
 
     Args:
         error: The error. In a launch, its traceback must be complete, because the values of the
             kernel's constants are read from its frames.
         constants: The kernel's constants by name, for a compilation without a launch.
+        parameters: Names of all of the kernel's parameters, for a compilation without a launch; by
+            default those of the constants.
 
     Returns:
         One or two sentences; empty if the error is unknown.
@@ -73,7 +79,8 @@ def explanation(error: BaseException, constants: Mapping[str, Any] | None = None
         return next((text.format(**match.groupdict()) for match, text in texts if match), "")
     failure = _failure(error)
     if constants is not None:
-        failure = replace(failure, parameters=list(constants), constants=constants)
+        names = list(constants) if parameters is None else parameters
+        failure = replace(failure, parameters=names, constants=constants)
     for pattern, explain in _WITH_VALUES.items():
         match = re.search(pattern, failure.message, re.DOTALL)
         if match is not None:

@@ -21,7 +21,7 @@ from ttools.core.location import shown_line
 from ttools.core.reports.report import config_text, counted
 from ttools.core.triton_versions.version import installed_triton
 
-SCHEMA = "ttools.config_matrix/1"
+SCHEMA = "ttools.config-matrix/1"
 
 Verdict = Literal["fits", "does_not_fit", "does_not_compile"]
 

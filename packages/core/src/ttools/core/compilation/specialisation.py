@@ -54,11 +54,14 @@ def reason(earlier: Sequence[KernelSource], now: KernelSource) -> list[Change]:
 
 
 @contextmanager
-def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
+def captured(
+    *, names: Sequence[str] = (), on_source: Callable[[KernelSource], object] = lambda _: None
+) -> Iterator[list[KernelSource]]:
     """Collect the specialisations that Triton compiles or loads in the `with` block, in order.
 
     Args:
         names: Names of the kernels to collect; empty for all.
+        on_source: Called with each of them before Triton compiles it.
     """
     from triton import knobs
 
@@ -87,6 +90,7 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
             keys.add((*key, repr(source.options)))
             if new and (not names or source.name in names):
                 sources.append(source)
+                on_source(source)
 
     with Patches() as patches:
         patches.wrap(knobs.runtime, "jit_cache_hook", noting)

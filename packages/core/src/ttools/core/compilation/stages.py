@@ -227,7 +227,7 @@ def _reason(error: Exception, source: KernelSource) -> str:
     text = str(error).strip()
     names = enumerate(source.signature)
     constants = {name: source.constants[n,] for n, name in names if (n,) in source.constants}
-    remedy = explanation(error, constants)
+    remedy = explanation(error, constants, list(source.signature))
     advice = f"\nhelp: {remedy}" if remedy else ""
     return f"{type(error).__name__}: {text}{advice}" if text else type(error).__name__
 

@@ -59,6 +59,11 @@ from ttools.core.triton_versions.instrumentation import (
     gsan_memory,
     instrumentation_modes,
 )
+from ttools.core.triton_versions.kernel_scopes import (
+    LINE_SCOPE,
+    kernel_scopes,
+    missing_kernel_scopes,
+)
 from ttools.core.triton_versions.language import (
     argument_type,
     begin_function,
@@ -89,6 +94,7 @@ from ttools.core.triton_versions.source_key import (
     keep_files_apart,
     kernel_ast_source,
 )
+from ttools.core.triton_versions.staged import StagedCompilation, begin_compilation
 from ttools.core.triton_versions.untrusted_ttir import read_foreign_ttir, refuse_damaged_ttir
 from ttools.core.triton_versions.version import (
     installed_triton,

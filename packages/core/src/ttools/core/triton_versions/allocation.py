@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.patches import Patches
+from ttools.core.triton_versions.staged import begin_compilation
 
 _STAGES = ("ttir", "ttgir")
 _POINTS = ("ttgpuir_to_llvmir", "ttgpuir-to-llvmir")  # until 3.8, since 3.9
@@ -53,22 +54,11 @@ def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> All
     Raises:
         Exception: Any error of the compiler.
     """
-    from triton._C.libtriton import ir
-    from triton.compiler import make_backend
-
-    backend = make_backend(target)
-    parsed = backend.parse_options({**dict(options), **source.parse_options()})
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, parsed, source.language)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    functions = backend.get_codegen_implementation(parsed)
-    module = source.make_ir(target, parsed, functions, backend.get_module_map(), context)
-    metadata: dict[str, Any] = {"target": target, **parsed.__dict__}
+    compilation = begin_compilation(source, target, options)
+    stages, module, metadata = compilation.stages, compilation.module, compilation.metadata
     for name in _STAGES:
         module = stages[name](module, metadata)
-    with _ending_when_allocated(type(backend)):
+    with _ending_when_allocated(type(compilation.backend)):
         try:
             stages["llir"](module, metadata)
         except _AllocatedError as ended:

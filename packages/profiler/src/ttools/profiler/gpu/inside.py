@@ -1,0 +1,154 @@
+"""Cycles inside kernels: scopes that Proton measures on a GPU, per warp and program."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ttools.core.environment import gpu_usable
+from ttools.core.errors import UsageError
+from ttools.core.kernel_selector import kernel_selector
+from ttools.core.triton_versions import kernel_scopes, missing_kernel_scopes
+from ttools.profiler.gpu import proton
+from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
+from ttools.profiler.gpu.proton import ProtonOptions
+from ttools.profiler.gpu.proton_file import documents
+
+#: `scopes` measures the program's own scopes, `lines` also those of source lines.
+Inside = Literal["scopes", "lines"]
+_BACKEND = "instrumentation"
+_PROGRAM = re.compile(r"(?P<kernel>.*) Core(?P<core>\d+) CTA(?P<program>\d+)")
+_WARP = re.compile(r"warp (?P<warp>\d+) \(line \d+\)")
+#: Proton writes times in microseconds at this assumed frequency in MHz.
+_FREQUENCY = 1000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeEvent:
+    """One pass of a warp through a scope.
+
+    Attributes:
+        launch: Number of the launch of the kernel, from 0.
+        program: Number of the program in the grid of the launch.
+        core: Number of the multiprocessor on which the program ran.
+        begin: First cycle of the scope, on a clock that Proton has aligned.
+        cycles: Duration in cycles.
+    """
+
+    kernel: str
+    launch: int
+    program: int
+    core: int
+    warp: int
+    scope: str
+    begin: float
+    cycles: float
+
+
+def read_events(raw: bytes) -> list[ScopeEvent]:
+    """Return the passes through scopes from a trace of Proton's instrumentation.
+
+    Args:
+        raw: Contents of the file; empty if nothing was launched.
+
+    Raises:
+        UsageError: The file is not such a trace.
+    """
+    if not raw.strip():
+        return []
+    try:
+        traces = documents(raw.decode("utf-8"))
+        entries = [entry for trace in traces for entry in trace["traceEvents"]]
+        return list(_events(entries))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(f"cannot read Proton's trace of scopes: {reason}") from error
+
+
+def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
+    # The times at which a program began distinguish the launches that it belongs to.
+    starts: dict[str, dict[object, int]] = defaultdict(dict)
+    latest: dict[str, int] = {}
+    for entry in entries:
+        program = _PROGRAM.fullmatch(str(entry.get("pid", "")))
+        warp = _WARP.fullmatch(str(entry.get("tid", "")))
+        # Other entries are call paths, and the ends of events that two warps share.
+        if program is None or warp is None or entry.get("ph") != "X" or entry["cat"] == "flow":
+            continue
+        arguments = entry.get("args", {})
+        identity = f"{program['kernel']} {program['program']}"
+        if "Init Time (ns)" in arguments:
+            launches = starts[identity]
+            latest[identity] = launches.setdefault(arguments["Init Time (ns)"], len(launches))
+        frequency = float(arguments.get("Frequency (MHz)", _FREQUENCY))
+        yield ScopeEvent(
+            kernel=program["kernel"],
+            launch=latest.get(identity, 0),
+            program=int(program["program"]),
+            core=int(program["core"]),
+            warp=int(warp["warp"]),
+            scope=str(entry["name"]),
+            begin=float(entry["ts"]) * frequency,
+            cycles=float(entry["dur"]) * frequency,
+        )
+
+
+@dataclass
+class InsideSession:
+    """Measures scopes inside the kernels that are launched in `running`.
+
+    Args:
+        inside: What to measure.
+        only: Names of the kernels to report; None for all.
+        mode: Mode of Proton's instrumentation, such as `default:granularity=warp`; None for
+            Proton's default.
+        keep: Path at which to keep the trace that Proton writes; by default it is deleted.
+
+    Attributes:
+        events: The passes through scopes, once the run has ended.
+    """
+
+    inside: Inside = "scopes"
+    only: list[str] | None = None
+    mode: str | None = None
+    keep: Path | None = None
+    events: list[ScopeEvent] = field(default_factory=list)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Measure scopes during the `with` block.
+
+        Raises:
+            UsageError: There is no GPU, or the installed Triton cannot measure scopes.
+        """
+        if not gpu_usable():
+            raise UsageError(
+                "cycles inside kernels are measured on a GPU, and there is none here; "
+                "`ttools profile --lines` counts and times lines on the CPU"
+            )
+        if reason := missing_kernel_scopes():
+            raise UsageError(reason)
+        options = ProtonOptions(data="trace", backend=_BACKEND, mode=self.mode)
+        with tempfile.TemporaryDirectory() as folder:
+            stem = Path(folder) / "inside"
+            copies = CopyRecorder(OwnCopies(), backend=_BACKEND)
+            try:
+                with (
+                    kernel_scopes(lines=self.inside == "lines"),
+                    proton.session(stem, options, copies),
+                ):
+                    yield
+            finally:
+                path = options.file(stem)
+                if path.exists():
+                    raw = path.read_bytes()
+                    if self.keep is not None:
+                        self.keep.write_bytes(raw)
+                    selects = kernel_selector(self.only)
+                    self.events += [event for event in read_events(raw) if selects(event.kernel)]
