@@ -467,6 +467,8 @@ def _nothing(execution: Execution, match: re.Match[str]) -> Value:
 
 
 _PTR = r"ptr addrspace\(3\) "
+#: Operands of a shuffle among all lanes: mask, value, lane, and bounds of the segment.
+_WHOLE_WARP = r"i32 -1, i32 (\S+), i32 (\S+), i32 31"
 #: An operand: a variable, a number, or a constant vector.
 _ANY = r"(<[^>]*>|[^\s,()]+)"
 _RULES: list[tuple[re.Pattern[str], Rule]] = [
@@ -486,9 +488,8 @@ _RULES: list[tuple[re.Pattern[str], Rule]] = [
         (rf"insertelement <(\d+) x \w+> {_ANY}, \w+ {_ANY}, i\d+ (\d+)$", _insert),
         (rf"shufflevector <(\d+) x \w+> {_ANY}, <\d+ x \w+> {_ANY}, <\d+ x i32> <(.*)>$",
          _shuffle_vector),
-        (r"call (?:noundef )?(?:range\([^)]*\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", _tid),
-        (r"call i32 @llvm\.nvvm\.shfl\.sync\.(bfly|idx)\.i32\(i32 -1, i32 (\S+), i32 (\S+), i32 31\)",
-         _shuffle),
+        (r"call [^@]*i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", _tid),
+        (rf"call i32 @llvm\.nvvm\.shfl\.sync\.(bfly|idx)\.i32\({_WHOLE_WARP}\)", _shuffle),
         (r"call i\d+ @llvm\.bitreverse\.i(\d+)\(i\d+ (\S+)\)", _reverse_bits),
         (r"call void @llvm\.nvvm\.(?:barrier|bar)[\w.]*\(", _nothing),
         (r"call [^@]*asm (?:sideeffect )?\"(.*?)\", \"[^\"]*\"\((.*)\)$", _assembly),
