@@ -23,8 +23,10 @@ from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.mlir import OpResults
 from ttools.interpreter.eager.session import current
 from ttools.sanitizer.reproducibility.hashes import (
+    MARKS,
     ORDERED,
     UNKNOWN,
+    UNSURE,
     Hashed,
     Hashes,
     PendingProduct,
@@ -46,8 +48,8 @@ Rule: TypeAlias = "Callable[[HashFollower, str, Sequence[Any], Any], None]"
 
 #: Stands for the lines of Triton's library, which contain the additions of a sum.
 LIBRARY: Line = ("", 0)
-#: Both marks of a hash, as an integer of Python.
-_MARKS = 3
+#: All marks of a hash, as an integer of Python.
+_MARKS = int(MARKS)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class AtomicSum:
         if self.count == 1:
             number = int(unordered_pair(tag(kind), before, np.uint64(self.first)))
         else:
-            total = (self.total ^ (self.count << 2)) & ~_MARKS | self.marks
+            total = (self.total ^ (self.count << 3)) & ~_MARKS | self.marks
             number = int(combined(tag(f"atomic {kind}"), before, np.uint64(total)))
         return number | (int(ORDERED) if kind == "fadd" and self.is_ordered else 0)
 
@@ -143,6 +145,7 @@ class HashFollower:
         steps: The operations of that program.
         reasons: Why values are marked as unknown, with the first place of each reason.
         atomics: Lines with atomics whose order may change a result, with the number of elements.
+        untracked: Why some stores have no hashes; empty if all have.
         fusible: Lines of products, and of the sums with which the compiler may fuse them.
     """
 
@@ -154,9 +157,10 @@ class HashFollower:
     steps: list[Step] = field(default_factory=list)
     reasons: dict[str, SourceLocation | None] = field(default_factory=dict)
     atomics: dict[Line, int] = field(default_factory=dict)
+    untracked: str = ""
     fusible: dict[tuple[Line, Line], None] = field(default_factory=dict)
     _added: dict[tuple[int, int], AtomicSum] = field(default_factory=dict)
-    _undecided: set[tuple[int, int, int]] = field(default_factory=set)
+    _undecided: dict[tuple[int, int, int], np.uint64] = field(default_factory=dict)
     _bytes: int = 0
 
     #: Maximum size of the recorded hashes in bytes.
@@ -215,10 +219,11 @@ class HashFollower:
                 self.fusible.setdefault((product, here))
 
     # ---- memory
-    def undecided(self, reason: str) -> None:
-        """Mark everything that the current program stores from now on as unknown."""
+    def undecided(self, reason: str, marks: np.uint64) -> None:
+        """Mark everything that the current program stores from now on."""
         self.reasons.setdefault(reason, location())
-        self._undecided.add(current().program)
+        program = current().program
+        self._undecided[program] = self._undecided.get(program, np.uint64(0)) | marks
 
     def store(self, pointer: Handle, value: Handle, mask: Handle | None) -> None:
         """Record the hashes of stored elements."""
@@ -229,22 +234,21 @@ class HashFollower:
         addresses = pointer.data[active]
         stored = self.memory.find(addresses, value.element.size)
         if stored is None:
-            self.reasons.setdefault("a store to memory that is not an argument", location())
+            self.untracked = self.untracked or "it stores to memory that is not an argument"
             return
         self.lose(value)
         hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
         for handle, what in ((pointer, "address"), (mask, "mask")):
             if handle is not None and isinstance(handle.shadow, Hashes):
                 self.reasons.setdefault(f"the {what} of a store depends on floats", location())
-                hashes |= UNKNOWN
-        if current().program in self._undecided:
-            hashes |= UNKNOWN
+                hashes |= UNKNOWN | _united(handle.shadow)
+        hashes |= self._undecided.get(current().program, np.uint64(0))
         index, program = stored.index(addresses), _number()
         again = (stored.launch[index] == self.launch) & (stored.program[index] != program)
         conflict = again & (stored.values[index] != hashes)
         if conflict.any():
             self.reasons.setdefault("several programs store different values", location())
-            hashes[conflict] |= UNKNOWN
+            hashes[conflict] |= UNKNOWN | UNSURE
         stored.store(index, hashes, self.launch, program)
 
     def load(self, pointer: Handle, mask: Handle | None, other: Any, result: Handle) -> None:
@@ -271,7 +275,7 @@ class HashFollower:
                 if raced.any():
                     text = "a load of what another program of the launch has stored"
                     self.reasons.setdefault(text, location())
-                    loaded[raced] |= UNKNOWN | ORDERED
+                    loaded[raced] |= UNKNOWN | UNSURE
                 has_hash[active] = known
                 values[active] = np.where(known, loaded, values[active])
             if not has_hash[active].all() and self.foreign(int(addresses[0])):
@@ -302,12 +306,13 @@ class HashFollower:
         addresses = np.broadcast_to(pointer.data, shape)[active]
         stored = self.memory.find(addresses, value.element.size)
         if stored is None:
-            self.reasons.setdefault("an atomic on memory that is not an argument", location())
+            self.untracked = self.untracked or "it has atomics on memory that is not an argument"
             return
         hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
         if any(h is not None and isinstance(h.shadow, Hashes) for h in (pointer, mask)):
             self.reasons.setdefault("an atomic whose address depends on floats", location())
-            hashes |= UNKNOWN
+            hashes |= UNKNOWN | UNSURE
+        hashes |= self._undecided.get(current().program, np.uint64(0))
         elements, first = np.unique(stored.index(addresses), return_index=True)
         new = np.array([(stored.start, n) not in self._added for n in elements.tolist()])
         if new.any():
@@ -343,6 +348,11 @@ def line() -> Line | None:
     """Return the file and line of the kernel that runs."""
     place = location()
     return None if place is None else (place.file, place.line)
+
+
+def _united(shadow: Hashes) -> np.uint64:
+    """Return the marks of all elements."""
+    return np.uint64(np.bitwise_or.reduce(shadow.values.reshape(-1)) & MARKS)
 
 
 def _active(mask: Handle | None, shape: tuple[int, ...]) -> Any:
@@ -675,26 +685,28 @@ def _atomic(f: HashFollower, operation: str, arguments: Sequence[Any], result: H
     name = str(kind).rpartition(".")[2].lower()
     f.combine_atomically(name, pointer, value, mask, result.with_data(result.data.copy()))
     if name == "xchg":
-        f.undecided("the result of an atomic exchange depends on the order of programs")
+        f.undecided("an atomic exchange depends on the order of programs", UNKNOWN | UNSURE)
     returned = combined(tag("atomic result"), hashes_of(value))
-    values = np.broadcast_to(returned, result.data.shape) | UNKNOWN | ORDERED
+    values = np.broadcast_to(returned, result.data.shape) | UNKNOWN | UNSURE
     result.shadow = Hashes(np.asarray(values, np.uint64))
 
 
 def _compare_and_swap(
     f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle
 ) -> None:
-    values = np.full(result.data.shape, tag("atomic result") | UNKNOWN | ORDERED, np.uint64)
+    values = np.full(result.data.shape, tag("atomic result") | UNKNOWN | UNSURE, np.uint64)
     result.shadow = Hashes(values)
-    f.undecided("the result of an atomic exchange depends on the order of programs")
+    f.undecided("an atomic exchange depends on the order of programs", UNKNOWN | UNSURE)
 
 
 def _branch(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
     own = arguments[0].shadow
     if isinstance(own, Hashes):
-        is_ordered = bool((own.values & ORDERED).any())
-        what = "what an atomic returns" if is_ordered else "computed floats"
-        f.undecided(f"a branch depends on {what}")
+        marks = _united(own)
+        what = "what an atomic returns" if marks & UNSURE else "computed floats"
+        if marks & ORDERED:
+            marks |= UNSURE
+        f.undecided(f"a branch depends on {what}", UNKNOWN | marks)
 
 
 #: The rule of each operation, by builder method. All others work lane by lane.

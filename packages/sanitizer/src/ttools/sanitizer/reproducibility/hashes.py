@@ -1,7 +1,7 @@
 """Hashes of expression trees, one for each element of a tile.
 
 The hash of a known value is that of its type and bits. The hash of a computed value combines the
-operation and the hashes of its operands. The two lowest bits are marks, which every result takes
+operation and the hashes of its operands. The three lowest bits are marks, which every result takes
 over from its operands.
 """
 
@@ -24,7 +24,10 @@ Hashed = NDArray[np.uint64]
 UNKNOWN = np.uint64(1)
 #: Mark of values that depend on the order in which programs run.
 ORDERED = np.uint64(2)
-_MARKS = np.uint64(3)
+#: Mark of values that may depend on the order in which programs run.
+UNSURE = np.uint64(4)
+#: All marks.
+MARKS = np.uint64(7)
 # Multiplier and shifts of the finaliser of SplitMix64.
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -79,7 +82,7 @@ class Hashes:
 def tag(text: str) -> np.uint64:
     """Return the hash of a text, such as the name of an operation, without marks."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return np.uint64(number) & ~_MARKS
+    return np.uint64(number) & ~MARKS
 
 
 def _mixed(values: Hashed) -> Hashed:
@@ -95,9 +98,9 @@ def combined(operation: np.uint64, *operands: Any) -> Hashed:
     result: Any = operation
     with np.errstate(over="ignore"):
         for operand in operands:
-            marks = marks | (operand & _MARKS)
+            marks = marks | (operand & MARKS)
             result = _mixed((result + _ODD) ^ operand)
-    return np.asarray((result & ~_MARKS) | marks, np.uint64)
+    return np.asarray((result & ~MARKS) | marks, np.uint64)
 
 
 def unordered_pair(operation: np.uint64, a: Any, b: Any) -> Hashed:
@@ -130,9 +133,9 @@ def _levels(order: ReductionOrder) -> list[tuple[Any, Any, Any]]:
 def as_multiset(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
     """Return hashes that do not depend on the order of the elements along an axis."""
     with np.errstate(over="ignore"):
-        total = (_mixed(values ^ operation) & ~_MARKS).sum(axis, dtype=np.uint64)
-    marks = np.bitwise_or.reduce(values & _MARKS, axis=axis)
-    return combined(operation, (total & ~_MARKS) | marks)
+        total = (_mixed(values ^ operation) & ~MARKS).sum(axis, dtype=np.uint64)
+    marks = np.bitwise_or.reduce(values & MARKS, axis=axis)
+    return combined(operation, (total & ~MARKS) | marks)
 
 
 def as_set(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
@@ -144,10 +147,10 @@ def as_set(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
     later[axis], earlier[axis] = slice(1, None), slice(None, -1)
     repeated[tuple(later)] = values[tuple(later)] == values[tuple(earlier)]
     with np.errstate(over="ignore"):
-        parts = np.where(repeated, np.uint64(0), _mixed(values ^ operation) & ~_MARKS)
+        parts = np.where(repeated, np.uint64(0), _mixed(values ^ operation) & ~MARKS)
         total = parts.sum(axis, dtype=np.uint64)
-    marks = np.bitwise_or.reduce(values & _MARKS, axis=axis)
-    return combined(operation, (total & ~_MARKS) | marks)
+    marks = np.bitwise_or.reduce(values & MARKS, axis=axis)
+    return combined(operation, (total & ~MARKS) | marks)
 
 
 def of_bits(handle: Handle) -> Hashed:
@@ -159,6 +162,13 @@ def of_bits(handle: Handle) -> Hashed:
     bits = data.view(f"u{data.dtype.itemsize}").reshape(handle.data.shape).astype(np.uint64)
     low, high = bits << np.uint64(8), bits >> np.uint64(56) << np.uint64(8)
     return combined(tag(handle.element.text), low, high)
+
+
+def of_words(words: Any) -> Hashed:
+    """Return the hashes of elements in memory whose bytes are inputs, as unsigned integers."""
+    bits = words.astype(np.uint64)
+    low, high = bits << np.uint64(8), bits >> np.uint64(56) << np.uint64(8)
+    return combined(tag(f"{words.dtype.itemsize} bytes"), low, high)
 
 
 def hashes_of(handle: Handle) -> Hashed:

@@ -57,7 +57,7 @@ class HashedLaunch:
         config: The configuration of the autotuner, if any.
         line: The line that made the launch.
         compilation: The kernel for the target; None if the launch was not followed.
-        failure: Why the launch was not followed; empty otherwise.
+        failure: Why the launch was not followed, or not completely; empty otherwise.
         stored: What it has stored.
         reasons: Why values are marked as unknown.
         atomics: Lines with atomics whose order decides, and the number of elements.
@@ -100,6 +100,10 @@ class HashingObserver:
         self.launches: list[HashedLaunch] = []
         self._inputs, self._recorded = inputs, recorded
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
+
+    def record_next(self, program: int) -> None:
+        """Record the operations of a program of the next launch."""
+        self._recorded = len(self.launches) + 1, program
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Run a launch, and add it to the list of launches."""
@@ -148,6 +152,7 @@ class HashingObserver:
             run(":")
         follower.finish()
         record.reasons, record.atomics = follower.reasons, follower.atomics
+        record.failure = follower.untracked
         record.fusible, record.steps = tuple(follower.fusible), follower.steps
         names = self._names(launch)
         for stored in self.memory.storages():
