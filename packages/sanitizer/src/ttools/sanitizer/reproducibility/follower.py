@@ -329,7 +329,10 @@ class HashFollower:
     def _begin_sums(self, stored: StoredHashes, elements: Any, old: Handle) -> None:
         """Begin the sums of elements with their contents before the launch's first atomic."""
         known = stored.has_bits(elements, old.data)
-        before = np.where(known, stored.values[elements], of_bits(old))
+        own = of_bits(old)
+        if self.foreign(stored.start):
+            own = np.where(old.data == 0, own, own | UNKNOWN)
+        before = np.where(known, stored.values[elements], own)
         is_zero = np.asarray(before == of_bits(old.with_data(np.zeros_like(old.data))))
         for n, value, zero in zip(
             elements.tolist(), before.tolist(), is_zero.tolist(), strict=True
