@@ -46,6 +46,8 @@ Line: TypeAlias = "tuple[str, int]"
 Rule: TypeAlias = "Callable[[HashFollower, str, Sequence[Any], Any], None]"
 
 
+#: The reason why a loaded element is unknown if torch may have computed it.
+FOREIGN = "a load of memory that is neither an argument nor stored by a kernel"
 #: Stands for the lines of Triton's library, which contain the additions of a sum.
 LIBRARY: Line = ("", 0)
 #: All marks of a hash, as an integer of Python.
@@ -139,8 +141,8 @@ class HashFollower:
         orders: The orders of sums in the kernel that is compiled for the target.
         memory: Hashes of the elements in memory.
         launch: Number of the launch in the run, from 1.
-        foreign: Returns whether the memory at an address may contain results of kernels that torch
-            has processed, so that its bits are not inputs.
+        foreign: Returns whether an element at an address, which is a float or not, may be a result
+            of torch, so that its bits are not inputs.
         recorded: The program whose operations are recorded; None for no program.
         steps: The operations of that program.
         reasons: Why values are marked as unknown, with the first place of each reason.
@@ -152,7 +154,7 @@ class HashFollower:
     orders: KernelOrders
     memory: HashMemory
     launch: int
-    foreign: Callable[[int], bool] = lambda address: False
+    foreign: Callable[[int, bool], bool] = lambda address, is_float: False
     recorded: tuple[int, int, int] | None = None
     steps: list[Step] = field(default_factory=list)
     reasons: dict[str, SourceLocation | None] = field(default_factory=dict)
@@ -201,12 +203,6 @@ class HashFollower:
         values = np.full(handle.data.shape, marked | UNKNOWN, np.uint64)
         handle.shadow = Hashes(values)
 
-    def lose(self, handle: Handle | None) -> None:
-        """Note that an operand is a product that was not added to an accumulator."""
-        if handle is not None and _pending(handle) is not None:
-            reason = "the compiler has replaced the accumulator of a product"
-            self.reasons.setdefault(reason, location())
-
     def may_fuse(self, *products: Line | None) -> None:
         """Note that the compiler may fuse products with the sum at the current line.
 
@@ -236,7 +232,6 @@ class HashFollower:
         if stored is None:
             self.untracked = self.untracked or "it stores to memory that is not an argument"
             return
-        self.lose(value)
         hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
         for handle, what in ((pointer, "address"), (mask, "mask")):
             if handle is not None and isinstance(handle.shadow, Hashes):
@@ -278,8 +273,8 @@ class HashFollower:
                     loaded[raced] |= UNKNOWN | UNSURE
                 has_hash[active] = known
                 values[active] = np.where(known, loaded, values[active])
-            if not has_hash[active].all() and self.foreign(int(addresses[0])):
-                self.unknown("a load of memory that torch has computed", result)
+            if not has_hash[active].all() and self.foreign(int(addresses[0]), is_float(result)):
+                self.unknown(FOREIGN, result)
                 return
         if isinstance(other, Handle) and isinstance(other.shadow, Hashes):
             own = np.broadcast_to(other.shadow.values, shape)
@@ -330,7 +325,7 @@ class HashFollower:
         """Begin the sums of elements with their contents before the launch's first atomic."""
         known = stored.has_bits(elements, old.data)
         own = of_bits(old)
-        if self.foreign(stored.start):
+        if self.foreign(stored.start, is_float(old)):
             own = np.where(old.data == 0, own, own | UNKNOWN)
         before = np.where(known, stored.values[elements], own)
         is_zero = np.asarray(before == of_bits(old.with_data(np.zeros_like(old.data))))
@@ -355,7 +350,8 @@ def line() -> Line | None:
 
 def _united(shadow: Hashes) -> np.uint64:
     """Return the marks of all elements."""
-    return np.uint64(np.bitwise_or.reduce(shadow.values.reshape(-1)) & MARKS)
+    marks = int(np.bitwise_or.reduce(shadow.values.reshape(-1))) & _MARKS
+    return np.uint64(marks)
 
 
 def _active(mask: Handle | None, shape: tuple[int, ...]) -> Any:
@@ -456,6 +452,9 @@ def _combine(
         if operation == "fadd" and len(pending) == 1:
             product = _pending(operands[pending[0]])
             assert product is not None
+            if f.orders.has_addition(location(), result.data.shape):
+                f.unknown("a sum that may be part of a product of matrices", result, *values)
+                return
             accumulator = values[1 - pending[0]]
             sums = product.added_to(accumulator)
             f.give("dot", result, (accumulator,), sums, text="accumulated")
@@ -463,8 +462,6 @@ def _combine(
         f.may_fuse(*(shadow.product for shadow in shadows))
     if operation == "fma":
         f.may_fuse(line())
-    for handle in operands:
-        f.lose(handle)
     attributes = _attributes([a for a in arguments if not isinstance(a, Handle)])
     name = tag(f"{operation} {result.element.text} {number} {attributes}")
     if operation in ("fadd", "fmul"):
@@ -505,7 +502,6 @@ def _moving(move: Callable[..., Hashed]) -> Rule:
     def rule(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
         handle = next(a for a in arguments if isinstance(a, Handle))
         own = handle.shadow
-        f.lose(handle)
         if isinstance(own, Hashes):
             values = np.asarray(move(own.values, result, *arguments))
             result.shadow = Hashes(values, own.product, own.reordered)
@@ -608,7 +604,7 @@ def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
     if isinstance(order, str):
         f.unknown(order, result, values)
         return
-    if isinstance(own, Hashes) and own.product is not None and order.per_thread > 1:
+    if isinstance(own, Hashes) and own.product is not None:
         f.fusible.setdefault((own.product, LIBRARY))
     sums = along_tree(tag("fadd"), values, axis, order)
     f.give("sum", result, (values,), sums, text=str(order), axis=axis)
@@ -661,14 +657,11 @@ def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Hand
         columns.append(combined(tag("column"), *(operands[1][k, :] for k in ks)))
     product = PendingProduct(tag(f"{order.unit} {order.step} {kinds}"), rows, columns)
     is_zero = c.shadow is None and not c.data.any() and not np.signbit(c.data).any()
-    if is_zero and not order.from_zero:
-        # The compiler has moved the sum `acc + dot(a, b)` into the accumulator of the product.
-        marked = combined(tag("pending"), operands[0][:1, :1], operands[1][:1, :1]) | UNKNOWN
-        values = np.broadcast_to(marked, result.data.shape)
-        result.shadow = Hashes(np.asarray(values, np.uint64), pending=product)
-        return
     sums = product.added_to(np.broadcast_to(operands[2], result.data.shape))
     f.give("dot", result, (operands[2],), sums, text=str(order))
+    if is_zero and not order.from_zero:
+        # The compiler may have moved a sum `acc + dot(a, b)` into the accumulator of the product.
+        result.shadow = Hashes(sums, pending=product)
 
 
 # ---- rules of accesses to memory

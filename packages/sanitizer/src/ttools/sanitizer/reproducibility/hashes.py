@@ -82,7 +82,7 @@ class Hashes:
 def tag(text: str) -> np.uint64:
     """Return the hash of a text, such as the name of an operation, without marks."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return np.uint64(number) & ~MARKS
+    return np.uint64(number & ~int(MARKS))
 
 
 def _mixed(values: Hashed) -> Hashed:

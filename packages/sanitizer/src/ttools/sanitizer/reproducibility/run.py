@@ -18,12 +18,16 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 from ttools.core.spec import storage_extent
+from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.observation import observing_operations
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
 from ttools.sanitizer.reproducibility.memory import HashMemory
+
+_NONE = Instruments()
 
 
 @dataclass(kw_only=True)
@@ -84,8 +88,8 @@ class HashingObserver:
     Args:
         target: The GPU whose order of evaluation is hashed.
         inputs: Storages whose contents are inputs, as start and end. Elements of other memory that
-            no kernel has stored are unknown after the first launch, because torch may have computed
-            them from results of kernels. None if all memory is an input of each launch.
+            no kernel has stored are unknown, because torch may have computed them, and its order of
+            evaluation on a GPU is not modelled. None if all memory is an input of each launch.
         recorded: Number of the launch, from 1, and of the program whose operations are recorded.
     """
 
@@ -117,18 +121,21 @@ class HashingObserver:
         self.launches.append(record)
         if launch.eagerly is None or launch.kernel.source is None:
             record.failure = "the launch has no Python source"
-            return launch.execute()
+            return launch.execute(_NONE)
         compiled = self._compile(launch)
         if isinstance(compiled, TtoolsError):
             record.failure = str(compiled).splitlines()[0]
-            return launch.execute()
+            return launch.execute(_NONE)
         record.compilation = compiled
         began = time.monotonic()
+        extents = {storage_extent(value) for value in launch.values}
+        before = Snapshot(sorted(e for e in extents if e is not None and e[0] < e[1]))
         try:
             self._follow(launch, launch.eagerly, record, compiled)
         except TtoolsError as error:
             record.failure = str(error).splitlines()[0]
-            raise
+            before.restore()
+            return launch.execute(_NONE)
         return LaunchReport(prod(grid), time.monotonic() - began)
 
     def _follow(
@@ -168,8 +175,9 @@ class HashingObserver:
                 )
                 record.stored.append(tensor)
 
-    def _is_foreign(self, address: int) -> bool:
-        if self._inputs is None or len(self.launches) == 1:
+    def _is_foreign(self, address: int, is_float: bool) -> bool:
+        # Integers in front of the first launch are usually indices, not results.
+        if self._inputs is None or (len(self.launches) == 1 and not is_float):
             return False
         return not any(start <= address < end for start, end in self._inputs)
 

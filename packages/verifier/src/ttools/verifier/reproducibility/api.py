@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
 from ttools.core.location import SourceLocation, shown_place
+from ttools.core.process.user_module import describe
 from ttools.core.reports.report import counted
 from ttools.core.spec import storage_extent
 from ttools.interpreter.api import device_map as mapped_devices
@@ -32,7 +33,7 @@ from ttools.verifier.reproducibility.differences import (
 )
 from ttools.verifier.reproducibility.result import Answer, Question, Reproducibility
 
-_BY_TORCH = "torch has computed this element, or memory from which a kernel computed it"
+_BY_TORCH = "torch has computed this element"
 _FIRST_CONFIG = (
     "batches were compared in the first configuration of each autotuner, which may choose others "
     "for other sizes"
@@ -154,7 +155,7 @@ class _Calls:
         copies = copied(arguments)
         tensors = list(tensors_among(copies.values()))
         extents = [extent for t in tensors if (extent := storage_extent(t)) is not None]
-        observer = HashingObserver(self.target, extents, recorded)
+        observer = HashingObserver(self.target, None if tune else extents, recorded)
         torch.manual_seed(self.seed)
 
         def choose(launch: TunedCall) -> Any:
@@ -162,10 +163,23 @@ class _Calls:
             return run_first(launch) if tune is None else tune(observer, launch)
 
         with interpret(observer=observer, tune=choose):
-            result = self.function(**copies)
+            result = self._result(copies)
         outputs = dict(_named("result", result))
         outputs.update((n, t) for name, value in copies.items() for n, t in _named(name, value))
         return _Execution(observer, outputs, extents)
+
+    def _result(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return self.function(**arguments)
+        except TtoolsError:
+            raise
+        except Exception as error:
+            shapes = ", ".join(
+                f"{name}: {list(value.shape)}"
+                for name, value in arguments.items()
+                if hasattr(value, "shape")
+            )
+            raise UsageError(f"the function fails for {shapes}: {describe(error)}") from error
 
     # ---- runs
     def runs(self) -> list[Answer]:
@@ -173,7 +187,7 @@ class _Calls:
         from ttools.sanitizer import sanitize
 
         with sanitize(checks="racecheck") as report:
-            self.function(**copied(self.arguments))
+            self._result(copied(self.arguments))
         races = {f.kernel: f for f in report.findings if f.severity in ("error", "warning")}
         answers: dict[str, Answer] = {}
         for launch in self.call(self.arguments).observer.launches:
@@ -301,13 +315,9 @@ class _Calls:
         if not pairs:
             reason = "no result has an axis with as many elements as the batch"
             return _answer("batch", subject, Comparison("unknown", 0), "", reason)
-        launches = zip(whole.observer.launches, part.observer.launches, strict=False)
-        for one, other in launches:
-            reason = fusion_differs(one, other) if one.kernel == other.kernel else ""
-            if reason or one.failure or other.failure:
-                text = reason or one.failure or other.failure
-                return _answer("batch", subject, Comparison("unknown", elements), "", text)
-        return _answer("batch", subject, Comparison("equal", elements))
+        reason = _unfollowed(whole.observer.launches, part.observer.launches)
+        verdict = Comparison("unknown" if reason else "equal", elements)
+        return _answer("batch", subject, verdict, "", reason)
 
     def _explained(
         self, subject: str, comparison: Comparison, witness: str, pair: Sequence[Any]
@@ -354,6 +364,16 @@ def _batch_axis(whole: Any, part: Any, size: int, count: int) -> int | None:
     if len(axes) != 1 or (whole.shape[axes[0]], part.shape[axes[0]]) != (size, count):
         return None
     return axes[0]
+
+
+def _unfollowed(first: Sequence[HashedLaunch], second: Sequence[HashedLaunch]) -> str:
+    """Return the reason if equal hashes of two executions do not prove equal bits; else empty."""
+    for launch in (*first, *second):
+        if launch.failure:
+            return f"`{launch.kernel}` was not followed: {launch.failure}"
+    kernels = {(id(a.compilation), id(b.compilation)): (a, b) for a in first for b in second}
+    reasons = (fusion_differs(a, b) for a, b in kernels.values() if a.kernel == b.kernel)
+    return next(filter(None, reasons), "")
 
 
 def _pair_text(first: Any, second: Any) -> str:

@@ -123,10 +123,10 @@ def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:
 
 def _operands(step: Step, index: int) -> list[int]:
     """Return the hashes of the operands of one element."""
-    where = np.unravel_index(index, step.result.shape)
+    where: Any = np.unravel_index(index, step.result.shape)
     if step.axis is None:
         return [int(operand[where]) for operand in step.operands]
-    at = (*where[: step.axis], slice(None), *where[step.axis :])
+    at: Any = (*where[: step.axis], slice(None), *where[step.axis :])
     return [int(n) for operand in step.operands for n in operand[at]]
 
 

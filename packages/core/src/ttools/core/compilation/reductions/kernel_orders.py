@@ -32,6 +32,7 @@ _TYPES = re.compile(
     r" -> tensor<(?P<result>(?:\d+x)+)(?P<element>\w+), (?P<layout>#.*)>$"
 )
 _ZERO = re.compile(r"^\s*(%[\w#]+) = arith\.constant dense<0\.0+e\+00>")
+_ADDITION = re.compile(r"= arith\.(?:addf|subf) .* : tensor<((?:\d+x)+)")
 _WIDTH = re.compile(r"kWidth = (\d+)")
 
 
@@ -116,6 +117,20 @@ class KernelOrders:
         if len(orders) > 1:
             return "the line has several sums of this shape, in different orders"
         return orders.pop()
+
+    def has_addition(self, place: SourceLocation | None, shape: tuple[int, ...]) -> bool:
+        """Return whether the compiled kernel adds floats in tiles of a shape at a line."""
+        return any(extents == shape and _is_at(at, place) for at, extents in self._additions)
+
+    @cached_property
+    def _additions(self) -> list[tuple[tuple[SourceLocation, ...], tuple[int, ...]]]:
+        ttgir = self.compilation.texts["ttgir"]
+        chains = call_chains(ttgir)
+        return [
+            (tuple(chains.get(line.number, ())), tuple(int(n) for n in found[1].split("x") if n))
+            for line in annotate("ttgir", ttgir)
+            if (found := _ADDITION.search(line.text))
+        ]
 
     def product(self, place: SourceLocation | None, shape: tuple[int, ...]) -> ProductOrder | str:
         """Return the order of a product of matrices, or the reason why it is unknown.
