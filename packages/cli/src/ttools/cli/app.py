@@ -25,6 +25,7 @@ from ttools.cli.profile.sweep import profile_sweep_command
 from ttools.cli.profile.view import profile_view_command
 from ttools.cli.prove.command import prove_command
 from ttools.cli.record.command import record_command
+from ttools.cli.reproduce.command import reproduce_command
 from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import REPLAY_HELP, ReplayCommand, TargetCommand
 from ttools.cli.tune.check import tune_check_command
@@ -66,6 +67,7 @@ app.command("tune rules", cls=Command)(tune_rules_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("record", cls=TargetCommand)(record_command)
 app.command("verify", cls=Command)(verify_command)
+app.command("reproduce", cls=Command)(reproduce_command)
 app.command("lsp", cls=Command)(lsp_command)
 app.command("cache", cls=Command)(cache_command)
 app.command("doctor", cls=Command)(doctor_command)

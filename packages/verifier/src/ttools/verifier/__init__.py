@@ -14,18 +14,33 @@ verification runs pytest, the package is already imported, and pytest would prin
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ttools.verifier.api import Failure, Verification, VerifyOptions, verify
+    from ttools.verifier.reproducibility.api import reproduce
+    from ttools.verifier.reproducibility.result import Answer, Reproducibility
 
-__all__ = ["Failure", "Verification", "VerifyOptions", "verify"]
+__all__ = [
+    "Answer",
+    "Failure",
+    "Reproducibility",
+    "Verification",
+    "VerifyOptions",
+    "reproduce",
+    "verify",
+]
+_REPRODUCIBILITY = {"Answer": "result", "Reproducibility": "result", "reproduce": "api"}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name on first use (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _REPRODUCIBILITY:
+        module = f"ttools.verifier.reproducibility.{_REPRODUCIBILITY[name]}"
+        return getattr(import_module(module), name)
     from ttools.verifier import api
 
     return getattr(api, name)

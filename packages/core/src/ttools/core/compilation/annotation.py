@@ -78,6 +78,34 @@ def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
     return None
 
 
+def call_chains(ttgir: str) -> dict[int, list[SourceLocation]]:
+    """Return the positions that belong to each line of MLIR, by number of the line.
+
+    The first position is that of `StageLine`. The others are those of the calls that led to it if
+    the function was inlined, innermost first.
+    """
+    aliases = dict(_ALIAS.findall(ttgir))
+    chains: dict[int, list[SourceLocation]] = {}
+    for number, line in enumerate(ttgir.splitlines(), 1):
+        used = None if _ALIAS.match(line) else _USE.search(line)
+        if used:
+            chains[number] = list(_positions(used[1], aliases, _DEEPEST))
+    return chains
+
+
+_PART = re.compile(rf"({_STRING}):(\d+):(\d+)|#loc\d*")
+
+
+def _positions(text: str, aliases: dict[str, str], depth: int) -> Iterator[SourceLocation]:
+    for part in _PART.finditer(text):
+        if part[1]:
+            yield SourceLocation(_text(part[1]), int(part[2]), int(part[3]))
+        elif part[0] in aliases and depth:
+            yield from _positions(aliases[part[0]], aliases, depth - 1)
+        if text.startswith("fused"):
+            break
+
+
 # ---- LLVM: `!dbg !14` at the end, `!14 = !DILocation(line: 5, …, scope: !4)`
 
 _DEBUG = re.compile(r",? !dbg !(\d+)")

@@ -85,6 +85,7 @@ from ttools.core.triton_versions.launching import (
     is_descriptor,
     launch_metadata,
 )
+from ttools.core.triton_versions.lowering import lower_ttgir
 from ttools.core.triton_versions.rebuilding import (
     plain_autotuner,
     rebuilding,

@@ -139,6 +139,12 @@ def _lane_by_lane(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
     return tuple(made)
 
 
+def _report_python(semantic: Any, inputs: Any, function: Any, results: Any) -> None:
+    """Report a reduction or scan whose order here differs from that of the native engine."""
+    operands = [t.handle for t in inputs]
+    semantic.builder.report("create_python_reduction", (operands, function), results)
+
+
 def _take(block: EagerTensor, axis: int, index: Any) -> EagerTensor:
     where: list[Any] = [slice(None)] * block.handle.data.ndim
     where[axis] = index
@@ -162,6 +168,7 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
             right = tuple(_take(b, axis, slice(1, None, 2)) for b in blocks)
             blocks = elementwise(function, (*left, *right))
         handles = [_take(b, axis, 0).handle for b in blocks]
+        _report_python(semantic, inputs, function, handles)
     del shape[axis]
     scalars = [t.type.scalar for t in inputs]
     types = [tl.block_type(s, shape) if shape else s for s in scalars]
@@ -190,7 +197,9 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
             for b, c in zip(blocks, combined, strict=True)
         )
         distance *= 2
-    return tuple(lower(_take(b, axis, flip)) for b in blocks)
+    results = tuple(lower(_take(b, axis, flip)) for b in blocks)
+    _report_python(semantic, inputs, function, [t.handle for t in results])
+    return results
 
 
 def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> Any:

@@ -1145,6 +1145,7 @@ _SILENT = frozenset(
         "create_atomic_poll",
         "create_poison",
         "create_descriptor_load",
+        "create_python_reduction",
         "create_descriptor_gather",
         "create_tensor_pointer_load",
     )

@@ -1,0 +1,744 @@
+"""Follows a launch operation by operation and hashes the order of evaluation of each value.
+
+The launch runs eagerly, so each operation has been computed when `HashFollower.operation` is called
+with its operands and its result. A value without a shadow has known bits: it is an input, a
+constant, or the result of operations that have the same bits on every target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ttools.core.compilation.reductions.kernel_orders import KernelOrders, ProductOrder
+from ttools.core.compilation.reductions.order import ReductionOrder
+from ttools.core.location import SourceLocation
+from ttools.core.process.phases import tick
+from ttools.interpreter.eager.debugging.frames import location
+from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.mlir import OpResults
+from ttools.interpreter.eager.session import current
+from ttools.sanitizer.reproducibility.hashes import (
+    MARKS,
+    ORDERED,
+    UNKNOWN,
+    UNSURE,
+    Hashed,
+    Hashes,
+    PendingProduct,
+    along_tree,
+    as_multiset,
+    as_set,
+    combined,
+    hashes_of,
+    of_bits,
+    tag,
+    unordered_pair,
+)
+from ttools.sanitizer.reproducibility.memory import SEVERAL, HashMemory, StoredHashes
+
+#: File and number of a source line.
+Line: TypeAlias = "tuple[str, int]"
+Rule: TypeAlias = "Callable[[HashFollower, str, Sequence[Any], Any], None]"
+
+
+#: The reason why a loaded element is unknown if torch may have computed it.
+FOREIGN = "a load of memory that is neither an argument nor stored by a kernel"
+#: Stands for the lines of Triton's library, which contain the additions of a sum.
+LIBRARY: Line = ("", 0)
+#: All marks of a hash, as an integer of Python.
+_MARKS = int(MARKS)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation of a recorded program, with the hashes of its operands and its result.
+
+    Attributes:
+        operation: Name of the operation.
+        text: What else distinguishes it, such as the order of a sum.
+        place: Source line.
+        result: Hashes of the result.
+        operands: Hashes of the operands, broadcast to the shape of the result; a sum has one
+            operand with one more axis.
+        axis: The additional axis of a sum; None for other operations.
+    """
+
+    operation: str
+    text: str
+    place: SourceLocation | None
+    result: Hashed
+    operands: tuple[Hashed, ...]
+    axis: int | None = None
+
+
+@dataclass
+class AtomicSum:
+    """The atomics on one element during a launch.
+
+    Attributes:
+        before: Hash of the element before the launch.
+        from_zero: True if the element was zero before.
+        total: Sum of the hashes of the operands, which does not depend on their order.
+        count: Number of operands.
+        first: Hash of the first operand.
+        differ: True if not all operands have the same hash.
+        marks: The marks of all operands.
+        place: Source line of the last atomic.
+    """
+
+    before: int
+    from_zero: bool
+    total: int = 0
+    count: int = 0
+    first: int = 0
+    differ: bool = False
+    marks: int = 0
+    place: SourceLocation | None = None
+
+    def add(self, operand: int, part: int, place: SourceLocation | None) -> None:
+        """Add an operand.
+
+        Args:
+            operand: Hash of the operand.
+            part: The hash by which it enters the total.
+            place: Source line.
+        """
+        self.first = self.first if self.count else operand
+        self.differ |= operand != self.first
+        self.total = (self.total + part) % (1 << 64)
+        self.marks |= operand & _MARKS
+        self.count, self.place = self.count + 1, place
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if another order of additions may give another result.
+
+        `0 + a + b` equals `0 + b + a`, and equal summands can be exchanged.
+        """
+        return self.differ and self.count > (2 if self.from_zero else 1)
+
+    def hash(self, kind: str) -> int:
+        """Return the hash of the element after the atomics."""
+        before = np.uint64(self.before)
+        if self.count == 1:
+            number = int(unordered_pair(tag(kind), before, np.uint64(self.first)))
+        else:
+            total = (self.total ^ (self.count << 3)) & ~_MARKS | self.marks
+            number = int(combined(tag(f"atomic {kind}"), before, np.uint64(total)))
+        return number | (int(ORDERED) if kind == "fadd" and self.is_ordered else 0)
+
+
+@dataclass(kw_only=True)
+class HashFollower:
+    """Follows one launch.
+
+    Attributes:
+        orders: The orders of sums in the kernel that is compiled for the target.
+        memory: Hashes of the elements in memory.
+        launch: Number of the launch in the run, from 1.
+        foreign: Returns whether an element at an address, which is a float or not, may be a result
+            of torch, so that its bits are not inputs.
+        recorded: The program whose operations are recorded; None for no program.
+        steps: The operations of that program.
+        reasons: Why values are marked as unknown, with the first place of each reason.
+        atomics: Lines with atomics whose order may change a result, with the number of elements.
+        untracked: Why some stores have no hashes; empty if all have.
+        fusible: Lines of products, and of the sums with which the compiler may fuse them.
+    """
+
+    orders: KernelOrders
+    memory: HashMemory
+    launch: int
+    foreign: Callable[[int, bool], bool] = lambda address, is_float: False
+    recorded: tuple[int, int, int] | None = None
+    steps: list[Step] = field(default_factory=list)
+    reasons: dict[str, SourceLocation | None] = field(default_factory=dict)
+    atomics: dict[Line, int] = field(default_factory=dict)
+    untracked: str = ""
+    fusible: dict[tuple[Line, Line], None] = field(default_factory=dict)
+    _added: dict[tuple[int, int], AtomicSum] = field(default_factory=dict)
+    _undecided: dict[tuple[int, int, int], np.uint64] = field(default_factory=dict)
+    _bytes: int = 0
+
+    #: Maximum size of the recorded hashes in bytes.
+    most_bytes = 1 << 29
+
+    def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
+        """Compute the hashes of the results of an operation."""
+        tick()
+        rule = RULES.get(name)
+        if rule is not None:
+            rule(self, name.removeprefix("create_"), arguments, result)
+        elif name not in _SILENT:
+            _default(self, name.removeprefix("create_"), arguments, result)
+
+    def give(
+        self,
+        operation: str,
+        result: Handle,
+        operands: Sequence[Hashed],
+        values: Hashed,
+        *,
+        text: str = "",
+        axis: int | None = None,
+        product: Line | None = None,
+    ) -> None:
+        """Set the hashes of a result, and record the operation if its program is recorded."""
+        result.shadow = Hashes(values, product)
+        if self.recorded is not None and current().program == self.recorded:
+            self._bytes += values.nbytes + sum(h.nbytes for h in operands if h.base is None)
+            if self._bytes <= self.most_bytes:
+                step = Step(operation, text, location(), values, tuple(operands), axis)
+                self.steps.append(step)
+
+    def unknown(self, reason: str, handle: Handle, *operands: Any) -> None:
+        """Mark a result as unknown, for a reason."""
+        self.reasons.setdefault(reason, location())
+        marked = combined(tag(reason), *(np.bitwise_or.reduce(h.reshape(-1)) for h in operands))
+        values = np.full(handle.data.shape, marked | UNKNOWN, np.uint64)
+        handle.shadow = Hashes(values)
+
+    def may_fuse(self, *products: Line | None) -> None:
+        """Note that the compiler may fuse products with the sum at the current line.
+
+        Args:
+            products: Lines of the products; None for operands that are not products.
+        """
+        here = line()
+        for product in products:
+            if product is not None and here is not None:
+                self.fusible.setdefault((product, here))
+
+    # ---- memory
+    def undecided(self, reason: str, marks: np.uint64) -> None:
+        """Mark everything that the current program stores from now on."""
+        self.reasons.setdefault(reason, location())
+        program = current().program
+        self._undecided[program] = self._undecided.get(program, np.uint64(0)) | marks
+
+    def store(self, pointer: Handle, value: Handle, mask: Handle | None) -> None:
+        """Record the hashes of stored elements."""
+        shape = pointer.data.shape
+        active = _active(mask, shape)
+        if not active.any():
+            return
+        addresses = pointer.data[active]
+        stored = self.memory.find(addresses, value.element.size)
+        if stored is None:
+            self.untracked = self.untracked or "it stores to memory that is not an argument"
+            return
+        hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
+        for handle, what in ((pointer, "address"), (mask, "mask")):
+            if handle is not None and isinstance(handle.shadow, Hashes):
+                self.reasons.setdefault(f"the {what} of a store depends on floats", location())
+                hashes |= UNKNOWN | _united(handle.shadow)
+        hashes |= self._undecided.get(current().program, np.uint64(0))
+        index, program = stored.index(addresses), _number()
+        again = (stored.launch[index] == self.launch) & (stored.program[index] != program)
+        conflict = again & (stored.values[index] != hashes)
+        if conflict.any():
+            self.reasons.setdefault("several programs store different values", location())
+            hashes[conflict] |= UNKNOWN | UNSURE
+        stored.store(index, hashes, self.launch, program)
+
+    def load(self, pointer: Handle, mask: Handle | None, other: Any, result: Handle) -> None:
+        """Set the hashes of loaded elements that kernels have stored."""
+        shape = result.data.shape
+        active = _active(mask, shape)
+        for handle, what in ((pointer, "address"), (mask, "mask")):
+            if handle is not None and isinstance(handle.shadow, Hashes):
+                self.unknown(f"the {what} of a load depends on floats", result, hashes_of(handle))
+                return
+        values, has_hash = of_bits(result), np.zeros(shape, bool)
+        if active.any():
+            addresses = np.broadcast_to(pointer.data, shape)[active]
+            stored = self.memory.find(addresses, result.element.size)
+            if stored is not None and self.memory.has_other_size(stored):
+                self.unknown("memory is stored and loaded with different types", result)
+                return
+            if stored is not None:
+                index = stored.index(addresses)
+                known = stored.is_stored(index)
+                loaded = stored.values[index]
+                raced = known & (stored.launch[index] == self.launch)
+                raced &= stored.program[index] != _number()
+                if raced.any():
+                    text = "a load of what another program of the launch has stored"
+                    self.reasons.setdefault(text, location())
+                    loaded[raced] |= UNKNOWN | UNSURE
+                has_hash[active] = known
+                values[active] = np.where(known, loaded, values[active])
+            if not has_hash[active].all() and self.foreign(int(addresses[0]), is_float(result)):
+                self.unknown(FOREIGN, result)
+                return
+        if isinstance(other, Handle) and isinstance(other.shadow, Hashes):
+            own = np.broadcast_to(other.shadow.values, shape)
+            values, has_hash = np.where(active, values, own), has_hash | ~active
+        if has_hash.any():
+            result.shadow = Hashes(values)
+
+    def combine_atomically(
+        self, kind: str, pointer: Handle, value: Handle, mask: Handle | None, old: Handle
+    ) -> None:
+        """Record the operands of atomics that return the old contents of memory.
+
+        Args:
+            kind: `fadd`, or another operation, whose result does not depend on the order.
+            pointer: Addresses of the elements.
+            value: Operands of the atomics.
+            mask: Lanes that take part; None for all.
+            old: Contents of memory before each atomic.
+        """
+        shape = old.data.shape
+        active = _active(mask, shape)
+        if not active.any():
+            return
+        addresses = np.broadcast_to(pointer.data, shape)[active]
+        stored = self.memory.find(addresses, value.element.size)
+        if stored is None:
+            self.untracked = self.untracked or "it has atomics on memory that is not an argument"
+            return
+        hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
+        if any(h is not None and isinstance(h.shadow, Hashes) for h in (pointer, mask)):
+            self.reasons.setdefault("an atomic whose address depends on floats", location())
+            hashes |= UNKNOWN | UNSURE
+        hashes |= self._undecided.get(current().program, np.uint64(0))
+        elements, first = np.unique(stored.index(addresses), return_index=True)
+        new = np.array([(stored.start, n) not in self._added for n in elements.tolist()])
+        if new.any():
+            self._begin_sums(stored, elements[new], old.at(active).at(first[new]))
+        place, operation = location(), tag(f"atomic {kind}")
+        parts = combined(operation, hashes)
+        for n, summand, part in zip(
+            stored.index(addresses).tolist(), hashes.tolist(), parts.tolist(), strict=True
+        ):
+            self._added[stored.start, n].add(summand, part, place)
+        sums = [self._added[stored.start, n].hash(kind) for n in elements.tolist()]
+        stored.store(elements, np.array(sums, np.uint64), self.launch, SEVERAL)
+
+    def _begin_sums(self, stored: StoredHashes, elements: Any, old: Handle) -> None:
+        """Begin the sums of elements with their contents before the launch's first atomic."""
+        known = stored.has_bits(elements, old.data)
+        own = of_bits(old)
+        if self.foreign(stored.start, is_float(old)):
+            own = np.where(old.data == 0, own, own | UNKNOWN)
+        before = np.where(known, stored.values[elements], own)
+        is_zero = np.asarray(before == of_bits(old.with_data(np.zeros_like(old.data))))
+        for n, value, zero in zip(
+            elements.tolist(), before.tolist(), is_zero.tolist(), strict=True
+        ):
+            self._added[stored.start, n] = AtomicSum(value, zero)
+
+    def finish(self) -> None:
+        """Count the elements whose atomics have an order."""
+        for one in self._added.values():
+            if one.is_ordered and one.place is not None:
+                line = one.place.file, one.place.line
+                self.atomics[line] = self.atomics.get(line, 0) + 1
+
+
+def line() -> Line | None:
+    """Return the file and line of the kernel that runs."""
+    place = location()
+    return None if place is None else (place.file, place.line)
+
+
+def _united(shadow: Hashes) -> np.uint64:
+    """Return the marks of all elements."""
+    marks = int(np.bitwise_or.reduce(shadow.values.reshape(-1))) & _MARKS
+    return np.uint64(marks)
+
+
+def _active(mask: Handle | None, shape: tuple[int, ...]) -> Any:
+    return np.ones(shape, bool) if mask is None else np.broadcast_to(mask.data, shape)
+
+
+def _number() -> int:
+    """Return the number of the current program."""
+    session = current()
+    x, y, z = session.program
+    width, height, _ = session.grid
+    return x + width * (y + height * z)
+
+
+# ---- rules of operations that work lane by lane
+
+
+_TENSOR = re.compile(r"tensor<(?:\d+x)*([^<>]*(?:<[^<>]*>)?)>")
+
+
+def _handles(value: Any) -> list[Handle]:
+    """Return the values among the arguments of an operation."""
+    if isinstance(value, Handle):
+        return [value]
+    if isinstance(value, (list, tuple, OpResults)):
+        return [handle for item in value for handle in _handles(item)]
+    return []
+
+
+def _attributes(value: Any) -> str:
+    """Return the arguments that are not values, as text."""
+    if isinstance(value, Handle):
+        return "value"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_attributes, value))}]"
+    # Equal operations on tiles of different shapes have equal hashes.
+    text = _TENSOR.sub(r"\1", str(value))
+    return type(value).__name__ if " at 0x" in text else text
+
+
+def is_float(handle: Handle) -> bool:
+    """Return whether a value consists of floating-point numbers."""
+    return handle.element.text[0] in "fb" and handle.element.pointee is None
+
+
+#: Operations whose result has known bits if the operands have: they are exact, or rounded once.
+_EXACT = frozenset(
+    (
+        *("fp_ext", "fp_trunc", "fneg", "fabs", "si_to_fp", "ui_to_fp", "bitcast", "select"),
+        *("maximumf", "maxnumf", "minimumf", "minnumf", "clampf", "floor", "ceil"),
+    )
+)
+_COMMUTATIVE = frozenset(("fadd", "fmul", "maximumf", "maxnumf", "minimumf", "minnumf"))
+_SUMS = frozenset(("fadd", "fsub"))
+#: Operations after which no product remains that could be fused with a sum.
+_NEVER_FUSED = frozenset(
+    (
+        *("fadd", "fsub", "fma", "maximumf", "maxnumf", "minimumf", "minnumf"),
+        *("fp_ext", "fp_trunc", "fabs"),
+    )
+)
+#: The same for operations on float32, which have their own instructions.
+_NEVER_FUSED_F32 = frozenset(("exp", "exp2", "log2", "sin", "cos", "sqrt", "rsqrt"))
+
+
+def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    """Hash an operation that works lane by lane."""
+    operands, results = _handles(list(arguments)), _handles(result)
+    computed = any(isinstance(handle.shadow, Hashes) for handle in operands)
+    for number, one in enumerate(results):
+        if not computed and (operation in _EXACT or not is_float(one)):
+            continue
+        if not operands or one.shadow is not None:
+            continue
+        try:
+            values = [np.broadcast_to(hashes_of(h), one.data.shape) for h in operands]
+        except ValueError:
+            f.unknown(f"`{operation}` is not followed", one, *map(hashes_of, operands))
+            continue
+        if any(isinstance(h.shadow, Hashes) and h.shadow.reordered for h in operands):
+            f.unknown("the compiler may permute the elements of a reshaped tile", one, *values)
+            continue
+        _combine(f, operation, arguments, one, operands, values, number)
+
+
+def _combine(
+    f: HashFollower,
+    operation: str,
+    arguments: Sequence[Any],
+    result: Handle,
+    operands: Sequence[Handle],
+    values: Sequence[Hashed],
+    number: int,
+) -> None:
+    shadows = [h.shadow for h in operands if isinstance(h.shadow, Hashes)]
+    if operation in _SUMS:
+        pending = [n for n, h in enumerate(operands) if _pending(h) is not None]
+        if operation == "fadd" and len(pending) == 1:
+            product = _pending(operands[pending[0]])
+            assert product is not None
+            if f.orders.has_addition(location(), result.data.shape):
+                f.unknown("a sum that may be part of a product of matrices", result, *values)
+                return
+            accumulator = values[1 - pending[0]]
+            sums = product.added_to(accumulator)
+            f.give("dot", result, (accumulator,), sums, text="accumulated")
+            return
+        f.may_fuse(*(shadow.product for shadow in shadows))
+    if operation == "fma":
+        f.may_fuse(line())
+    attributes = _attributes([a for a in arguments if not isinstance(a, Handle)])
+    name = tag(f"{operation} {result.element.text} {number} {attributes}")
+    if operation in ("fadd", "fmul"):
+        name = tag(operation)  # the order of a reduction uses the same names
+    if operation in _COMMUTATIVE:
+        hashes = unordered_pair(name, values[0], values[1])
+    else:
+        hashes = combined(name, *values)
+    is_product = is_float(result) and operation not in _NEVER_FUSED
+    if operation in _NEVER_FUSED_F32 and result.element.text == "f32":
+        is_product = False
+    f.give(operation, result, values, hashes, product=line() if is_product else None)
+
+
+def _pending(handle: Handle) -> PendingProduct | None:
+    return handle.shadow.pending if isinstance(handle.shadow, Hashes) else None
+
+
+def _select(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    condition, a, b = arguments
+    if isinstance(condition.shadow, Hashes):
+        _default(f, operation, arguments, result)
+    elif isinstance(a.shadow, Hashes) or isinstance(b.shadow, Hashes):
+        chosen = np.broadcast_to(condition.data, result.data.shape)
+        values = np.where(chosen, hashes_of(a), hashes_of(b))
+        flags = [h.shadow for h in (a, b) if isinstance(h.shadow, Hashes)]
+        result.shadow = Hashes(values, _product(flags), any(s.reordered for s in flags))
+
+
+def _product(shadows: Sequence[Hashes]) -> Line | None:
+    return next((shadow.product for shadow in shadows if shadow.product is not None), None)
+
+
+# ---- rules of operations that move elements
+
+
+def _moving(move: Callable[..., Hashed]) -> Rule:
+    def rule(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+        handle = next(a for a in arguments if isinstance(a, Handle))
+        own = handle.shadow
+        if isinstance(own, Hashes):
+            values = np.asarray(move(own.values, result, *arguments))
+            result.shadow = Hashes(values, own.product, own.reordered)
+
+    return rule
+
+
+def _reshape(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    handle = next(a for a in arguments if isinstance(a, Handle))
+    own = handle.shadow
+    may_permute = len(arguments) > 2 and bool(arguments[2])
+    has_axes = sum(n > 1 for n in handle.data.shape) > 1
+    if not isinstance(own, Hashes) and not (may_permute and has_axes):
+        return
+    values = hashes_of(handle).reshape(result.data.shape)
+    product = own.product if isinstance(own, Hashes) else None
+    was_permuted = isinstance(own, Hashes) and own.reordered
+    result.shadow = Hashes(values, product, was_permuted or (may_permute and has_axes))
+
+
+def _joining(join: Callable[[Any, Any], Any]) -> Rule:
+    def rule(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+        a, b = arguments[:2]
+        if isinstance(a.shadow, Hashes) or isinstance(b.shadow, Hashes):
+            flags = [h.shadow for h in (a, b) if isinstance(h.shadow, Hashes)]
+            result.shadow = Hashes(
+                join(hashes_of(a), hashes_of(b)),
+                _product(flags),
+                any(s.reordered for s in flags),
+            )
+
+    return rule
+
+
+def _split(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    own = arguments[0].shadow
+    if isinstance(own, Hashes):
+        for n, handle in enumerate(result):
+            handle.shadow = own.at((..., n))
+
+
+def _gather(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    value, index, axis = arguments[:3]
+    if isinstance(index.shadow, Hashes):
+        f.unknown("an index of a gather depends on floats", result, hashes_of(value))
+    elif isinstance(value.shadow, Hashes):
+        inside = np.clip(index.data.astype(np.int64), 0, value.data.shape[axis] - 1)
+        values = np.take_along_axis(value.shadow.values, inside, axis)
+        result.shadow = Hashes(values, value.shadow.product, value.shadow.reordered)
+
+
+# ---- reductions and products of matrices
+
+#: Combine functions whose result depends neither on the order nor on repeated elements.
+_EXTREMA = frozenset(
+    (
+        *("_elementwise_max", "_elementwise_min", "_or_combine"),
+        *("_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left"),
+    )
+)
+
+
+def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: Any) -> None:
+    handles, axis, function = arguments[:3]
+    name = getattr(function, "__name__", "")
+    results, value = _handles(results), handles[0]
+    computed = any(isinstance(h.shadow, Hashes) for h in handles)
+    if name == "_sum_combine" and is_float(value):
+        _sum(f, value, axis, results[0])
+        return
+    if name in _EXTREMA or (name in ("_sum_combine", "_xor_combine") and not is_float(value)):
+        if name.startswith("_arg") and is_float(value) and np.isnan(value.data).any():
+            for result in results:
+                f.unknown("the order of an argmax or argmin of NaN is not followed", result)
+            return
+        if not computed:
+            return
+        values = hashes_of(value)
+        for other in handles[1:]:
+            values = combined(tag("with"), values, hashes_of(other))
+        unite = as_set if name in _EXTREMA else as_multiset
+        for n, result in enumerate(results):
+            united = unite(tag(f"{name} {n}"), values, axis)
+            f.give(f"reduce with `{name}`", result, (values,), united, axis=axis)
+        return
+    for result in results:
+        reason = f"the order of a reduction with `{name}` is not followed"
+        f.unknown(reason, result, *map(hashes_of, handles))
+
+
+def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
+    own, values = value.shadow, hashes_of(value)
+    order: ReductionOrder | str
+    if isinstance(own, Hashes) and own.reordered:
+        order = "the compiler may permute the elements of a reshaped tile"
+    elif value.data.shape[axis] == 1:
+        order = ReductionOrder(1, (), 1, 1)
+    else:
+        order = f.orders.reduction(location(), value.data.shape, axis)
+    if isinstance(order, str):
+        f.unknown(order, result, values)
+        return
+    if isinstance(own, Hashes) and own.product is not None:
+        f.fusible.setdefault((own.product, LIBRARY))
+    sums = along_tree(tag("fadd"), values, axis, order)
+    f.give("sum", result, (values,), sums, text=str(order), axis=axis)
+
+
+def _scan(f: HashFollower, operation: str, arguments: Sequence[Any], results: Any) -> None:
+    handles = arguments[0]
+    if not is_float(handles[0]) and not any(isinstance(h.shadow, Hashes) for h in handles):
+        return
+    for result in _handles(results):
+        f.unknown("the order of a scan is not followed", result, *map(hashes_of, handles))
+
+
+def _python_reduction(
+    f: HashFollower, operation: str, arguments: Sequence[Any], results: Any
+) -> None:
+    """Mark a reduction or scan with a combine function of the user."""
+    handles, function = arguments
+    name = getattr(function, "__name__", "a function")
+    for result in _handles(results):
+        if is_float(result) or isinstance(result.shadow, Hashes):
+            result.shadow = None
+            reason = f"the order of a reduction with `{name}` is not followed"
+            f.unknown(reason, result, *map(hashes_of, handles))
+
+
+def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    a, b, c = arguments[:3]
+    operands = [hashes_of(handle) for handle in (a, b, c)]
+    if not is_float(result):
+        if any(isinstance(h.shadow, Hashes) for h in (a, b, c)):
+            f.unknown("a product of integers that depend on floats", result, *operands)
+        return
+    order: ProductOrder | str
+    if result.data.ndim != 2:
+        order = "the order of a product of batches of matrices is not followed"
+    else:
+        order = f.orders.product(location(), result.data.shape)
+    if isinstance(order, ProductOrder) and a.data.shape[1] % order.step:
+        order = "the columns are no multiple of those of an instruction"
+    if isinstance(order, str):
+        f.unknown(order, result, *operands)
+        return
+    attributes = _attributes([x for x in arguments if not isinstance(x, Handle)])
+    kinds = f"{a.element.text} {c.element.text} {order.skips_zero} {attributes}"
+    rows, columns = [], []
+    for start in range(0, a.data.shape[1], order.step):
+        ks = range(start, start + order.step)
+        rows.append(combined(tag("row"), *(operands[0][:, k] for k in ks)))
+        columns.append(combined(tag("column"), *(operands[1][k, :] for k in ks)))
+    product = PendingProduct(tag(f"{order.unit} {order.step} {kinds}"), rows, columns)
+    is_zero = c.shadow is None and not c.data.any() and not np.signbit(c.data).any()
+    sums = product.added_to(np.broadcast_to(operands[2], result.data.shape))
+    f.give("dot", result, (operands[2],), sums, text=str(order))
+    if is_zero and not order.from_zero:
+        # The compiler may have moved a sum `acc + dot(a, b)` into the accumulator of the product.
+        result.shadow = Hashes(sums, pending=product)
+
+
+# ---- rules of accesses to memory
+
+
+def _load(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    mask, other = (arguments[1], arguments[2]) if operation == "masked_load" else (None, None)
+    f.load(arguments[0], mask, other, result)
+
+
+def _store(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    f.store(arguments[0], arguments[1], arguments[2] if operation == "masked_store" else None)
+
+
+def _atomic(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
+    kind, pointer, value, mask = arguments[:4]
+    name = str(kind).rpartition(".")[2].lower()
+    f.combine_atomically(name, pointer, value, mask, result.with_data(result.data.copy()))
+    if name == "xchg":
+        f.undecided("an atomic exchange depends on the order of programs", UNKNOWN | UNSURE)
+    returned = combined(tag("atomic result"), hashes_of(value))
+    values = np.broadcast_to(returned, result.data.shape) | UNKNOWN | UNSURE
+    result.shadow = Hashes(np.asarray(values, np.uint64))
+
+
+def _compare_and_swap(
+    f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle
+) -> None:
+    values = np.full(result.data.shape, tag("atomic result") | UNKNOWN | UNSURE, np.uint64)
+    result.shadow = Hashes(values)
+    f.undecided("an atomic exchange depends on the order of programs", UNKNOWN | UNSURE)
+
+
+def _branch(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
+    own = arguments[0].shadow
+    if isinstance(own, Hashes):
+        marks = _united(own)
+        what = "what an atomic returns" if marks & UNSURE else "computed floats"
+        if marks & ORDERED:
+            marks |= UNSURE
+        f.undecided(f"a branch depends on {what}", UNKNOWN | marks)
+
+
+#: The rule of each operation, by builder method. All others work lane by lane.
+RULES: dict[str, Rule] = {
+    "create_select": _select,
+    "create_splat": _moving(lambda x, result, *_: np.broadcast_to(x, result.data.shape)),
+    "create_broadcast": _moving(lambda x, result, *_: np.broadcast_to(x, result.data.shape)),
+    "create_expand_dims": _moving(lambda x, result, *_: x.reshape(result.data.shape)),
+    "create_unsplat": _moving(lambda x, result, *_: x.reshape(())),
+    "create_trans": _moving(lambda x, result, value, order: np.transpose(x, order)),
+    "create_reshape": _reshape,
+    "create_cat": _joining(lambda x, y: np.concatenate((x, y))),
+    "create_join": _joining(lambda x, y: np.stack((x, y), axis=-1)),
+    "create_split": _split,
+    "create_gather": _gather,
+    "create_reduce": _reduce,
+    "create_scan": _scan,
+    "create_python_reduction": _python_reduction,
+    "create_dot": _dot,
+    "create_load": _load,
+    "create_masked_load": _load,
+    "create_store": _store,
+    "create_masked_store": _store,
+    "create_atomic_rmw": _atomic,
+    "create_atomic_cas": _compare_and_swap,
+    "branch": _branch,
+}
+#: Operations whose results are constants, or whose inner operations have been followed.
+_SILENT = frozenset(
+    (
+        "create_atomic_poll",
+        "create_poison",
+        "create_descriptor_load",
+        "create_descriptor_gather",
+        "create_descriptor_store",
+        "create_tensor_pointer_load",
+        "create_tensor_pointer_store",
+    )
+)

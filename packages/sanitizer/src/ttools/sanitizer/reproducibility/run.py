@@ -1,0 +1,220 @@
+"""Runs launches with hashes, as the observer of a run of `interpret()`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.reductions.kernel_orders import KernelOrders
+from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.errors import TtoolsError
+from ttools.core.gpus.targets import Target
+from ttools.core.location import SourceLocation
+from ttools.core.spec import storage_extent
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.eager.observation import observing_operations
+from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
+from ttools.sanitizer.reproducibility.hashes import Hashed
+from ttools.sanitizer.reproducibility.memory import HashMemory
+
+_NONE = Instruments()
+
+
+@dataclass(kw_only=True)
+class StoredTensor:
+    """The elements that a launch has stored to one of its arguments.
+
+    Attributes:
+        name: Name of the parameter.
+        start: Address of the storage.
+        size: Bytes of an element.
+        elements: Numbers of the stored elements in the storage.
+        hashes: Their hashes.
+        programs: Numbers of the programs that stored them; see `memory.SEVERAL`.
+    """
+
+    name: str
+    start: int
+    size: int
+    elements: NDArray[np.int64]
+    hashes: Hashed
+    programs: NDArray[np.int64]
+
+
+@dataclass(kw_only=True)
+class HashedLaunch:
+    """A launch whose results have hashes.
+
+    Attributes:
+        kernel: Name of the kernel.
+        grid: Number of programs along each axis.
+        config: The configuration of the autotuner, if any.
+        line: The line that made the launch.
+        compilation: The kernel for the target; None if the launch was not followed.
+        failure: Why the launch was not followed, or not completely; empty otherwise.
+        stored: What it has stored.
+        reasons: Why values are marked as unknown.
+        atomics: Lines with atomics whose order decides, and the number of elements.
+        fusible: Lines of products and of sums that the compiler may fuse.
+        steps: The operations of the recorded program.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    config: dict[str, Any]
+    line: str | None
+    compilation: Compilation | None = None
+    failure: str = ""
+    stored: list[StoredTensor] = field(default_factory=list)
+    reasons: dict[str, SourceLocation | None] = field(default_factory=dict)
+    atomics: dict[Line, int] = field(default_factory=dict)
+    fusible: tuple[tuple[Line, Line], ...] = ()
+    steps: list[Step] = field(default_factory=list)
+
+
+class HashingObserver:
+    """Runs each launch as Python, with hashes.
+
+    Args:
+        target: The GPU whose order of evaluation is hashed.
+        inputs: Storages whose contents are inputs, as start and end. Elements of other memory that
+            no kernel has stored are unknown, because torch may have computed them, and its order of
+            evaluation on a GPU is not modelled. None if all memory is an input of each launch.
+        recorded: Number of the launch, from 1, and of the program whose operations are recorded.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        inputs: Sequence[tuple[int, int]] | None = None,
+        recorded: tuple[int, int] | None = None,
+    ) -> None:
+        self.target = target
+        self.memory = HashMemory()
+        self.launches: list[HashedLaunch] = []
+        self._inputs, self._recorded = inputs, recorded
+        self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
+
+    def record_next(self, program: int) -> None:
+        """Record the operations of a program of the next launch."""
+        self._recorded = len(self.launches) + 1, program
+
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Run a launch, and add it to the list of launches."""
+        grid = tuple(int(n) for n in launch.spec.grid)
+        record = HashedLaunch(
+            kernel=launch.kernel.name,
+            grid=grid,
+            config=dict(launch.site.config or {}),
+            line=launch.site.line,
+        )
+        self.launches.append(record)
+        if launch.eagerly is None or launch.kernel.source is None:
+            record.failure = "the launch has no Python source"
+            return launch.execute(_NONE)
+        compiled = self._compile(launch)
+        if isinstance(compiled, TtoolsError):
+            record.failure = str(compiled).splitlines()[0]
+            return launch.execute(_NONE)
+        record.compilation = compiled
+        began = time.monotonic()
+        extents = {storage_extent(value) for value in launch.values}
+        before = Snapshot(sorted(e for e in extents if e is not None and e[0] < e[1]))
+        try:
+            self._follow(launch, launch.eagerly, record, compiled)
+        except TtoolsError as error:
+            record.failure = str(error).splitlines()[0]
+            before.restore()
+            return launch.execute(_NONE)
+        return LaunchReport(prod(grid), time.monotonic() - began)
+
+    def _follow(
+        self,
+        launch: KernelLaunch,
+        run: Callable[[str], None],
+        record: HashedLaunch,
+        compiled: Compilation,
+    ) -> None:
+        number = len(self.launches)
+        follower = HashFollower(
+            orders=KernelOrders(compiled),
+            memory=self.memory,
+            launch=number,
+            foreign=self._is_foreign,
+            recorded=self._program(number, record.grid),
+        )
+        extents = (storage_extent(value) for value in launch.values)
+        self.memory.begin(e for e in extents if e is not None and e[0] < e[1])
+        with observing_operations(follower):
+            run(":")
+        follower.finish()
+        record.reasons, record.atomics = follower.reasons, follower.atomics
+        record.failure = follower.untracked
+        record.fusible, record.steps = tuple(follower.fusible), follower.steps
+        names = self._names(launch)
+        for stored in self.memory.storages():
+            elements = np.flatnonzero(stored.launch == number)
+            if len(elements):
+                tensor = StoredTensor(
+                    name=names.get(stored.start, "memory"),
+                    start=stored.start,
+                    size=stored.size,
+                    elements=elements,
+                    hashes=stored.values[elements].copy(),
+                    programs=stored.program[elements].copy(),
+                )
+                record.stored.append(tensor)
+
+    def _is_foreign(self, address: int, is_float: bool) -> bool:
+        # Integers in front of the first launch are usually indices, not results.
+        if self._inputs is None or (len(self.launches) == 1 and not is_float):
+            return False
+        return not any(start <= address < end for start, end in self._inputs)
+
+    def _program(self, number: int, grid: tuple[int, ...]) -> tuple[int, int, int] | None:
+        if self._recorded is None or self._recorded[0] != number:
+            return None
+        rest, x = divmod(self._recorded[1], grid[0])
+        z, y = divmod(rest, grid[1])
+        return x, y, z
+
+    def _names(self, launch: KernelLaunch) -> dict[int, str]:
+        names: dict[int, str] = {}
+        for index in sorted(launch.kernel.plan.pointers):
+            memory = launch.memory(index)
+            if memory is not None:
+                names.setdefault(int(memory.storage), launch.kernel.plan.names[index])
+        return names
+
+    def _compile(self, launch: KernelLaunch) -> Compilation | TtoolsError:
+        """Compile the kernel of a launch for the target; return the error if this fails."""
+        source, options = launch.kernel.source, launch.kernel.options
+        kernel = KernelSource(
+            name=launch.kernel.name,
+            function=source.fn,
+            signature=dict(source.signature),
+            constants=dict(source.constants),
+            hints=dict(source.attrs),
+            options={
+                "num_warps": options.warps,
+                "num_stages": options.stages,
+                "num_ctas": options.blocks,
+                "enable_fp_fusion": options.fp_fusion,
+            },
+        )
+        if kernel not in self._compiled:
+            try:
+                self._compiled[kernel] = compile_for(kernel, self.target)
+            except TtoolsError as error:
+                self._compiled[kernel] = error
+        return self._compiled[kernel]

@@ -1,0 +1,184 @@
+"""Compares hashes of results, and finds the first difference of two expression trees."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.stages import Compilation, same_code
+from ttools.core.errors import TtoolsError
+from ttools.core.location import SourceLocation, shown_place
+from ttools.sanitizer.reproducibility.follower import LIBRARY, Line, Step
+from ttools.sanitizer.reproducibility.hashes import ORDERED, UNKNOWN, UNSURE, Hashed
+from ttools.sanitizer.reproducibility.run import HashedLaunch
+
+Verdict = Literal["equal", "differs", "unknown"]
+#: Maximum number of pairs of nodes that are compared.
+_MOST_PAIRS = 400
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The comparison of two arrays of hashes.
+
+    Attributes:
+        verdict: The answer for all elements together.
+        elements: Number of elements that were compared.
+        differing: Number of elements that differ.
+        witness: Index of the first element that differs or is unknown; None if all are equal.
+    """
+
+    verdict: Verdict
+    elements: int
+    differing: int = 0
+    witness: int | None = None
+
+
+def compare(first: Hashed, second: Hashed) -> Comparison:
+    """Compare the hashes of two executions, element by element."""
+    marks = first | second
+    is_unknown = (marks & (UNKNOWN | UNSURE)) != 0
+    differs = ((first != second) | ((marks & ORDERED) != 0)) & ~is_unknown
+    return _comparison(differs, is_unknown)
+
+
+def compare_runs(hashes: Hashed) -> Comparison:
+    """Return whether elements depend on the order in which programs run."""
+    is_unknown = (hashes & UNSURE) != 0
+    return _comparison(((hashes & ORDERED) != 0) & ~is_unknown, is_unknown)
+
+
+def _comparison(differs: Any, is_unknown: Any) -> Comparison:
+    count = int(differs.sum())
+    if count:
+        return Comparison("differs", differs.size, count, int(np.argmax(differs)))
+    if is_unknown.any():
+        return Comparison("unknown", differs.size, 0, int(np.argmax(is_unknown)))
+    return Comparison("equal", differs.size)
+
+
+# ---- the first difference
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The operation at which two expression trees differ.
+
+    Attributes:
+        place: Source line.
+        first: The operation in the first execution.
+        second: The operation in the second execution.
+    """
+
+    place: SourceLocation | None
+    first: str
+    second: str
+
+
+def first_difference(
+    first: Sequence[Step], first_hash: int, second: Sequence[Step], second_hash: int
+) -> Difference | None:
+    """Return the operation closest to the result at which two trees differ in structure.
+
+    Args:
+        first: The recorded operations of the first execution.
+        first_hash: Hash of its result.
+        second: The recorded operations of the second execution.
+        second_hash: Hash of its result.
+    """
+    pairs = deque([(first_hash, second_hash)])
+    tried: set[tuple[int, int]] = set()
+    while pairs and len(tried) < _MOST_PAIRS:
+        pair = pairs.popleft()
+        if pair in tried or pair[0] == pair[1]:
+            continue
+        tried.add(pair)
+        one, other = _find(first, pair[0]), _find(second, pair[1])
+        if one is None or other is None:
+            if one is None and other is None:
+                continue  # two inputs
+            step = (one or other or (None, 0))[0]
+            place = None if step is None else step.place
+            return Difference(place, _described(one), _described(other))
+        if (one[0].operation, one[0].text) != (other[0].operation, other[0].text):
+            return Difference(one[0].place, _described(one), _described(other))
+        pairs.extend(zip(_operands(*one), _operands(*other), strict=False))
+    return None
+
+
+def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:
+    """Return the last operation with a result of some hash, and the index of the element."""
+    number = np.uint64(wanted)
+    for step in reversed(steps):
+        index = np.flatnonzero(step.result.reshape(-1) == number)
+        if len(index):
+            return step, int(index[0])
+    return None
+
+
+def _operands(step: Step, index: int) -> list[int]:
+    """Return the hashes of the operands of one element."""
+    where: Any = np.unravel_index(index, step.result.shape)
+    if step.axis is None:
+        return [int(operand[where]) for operand in step.operands]
+    at: Any = (*where[: step.axis], slice(None), *where[step.axis :])
+    return [int(n) for operand in step.operands for n in operand[at]]
+
+
+def _described(entry: tuple[Step, int] | None) -> str:
+    if entry is None:
+        return "an input"
+    step, _ = entry
+    if step.operation == "sum":
+        return f"a sum of {step.text}"
+    if step.operation == "dot":
+        return f"a product of matrices ({step.text})"
+    return f"`{step.operation}`" + (f" ({step.text})" if step.text else "")
+
+
+# ---- machine code
+
+_KINDS = ("FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "DFMA", "DMUL", "DADD")
+_FUSED = ("FFMA", "HFMA2", "DFMA")
+
+
+def fusion_differs(first: HashedLaunch, second: HashedLaunch) -> str:
+    """Return the reason if two kernels may fuse different products with sums; else empty."""
+    lines = sorted({*first.fusible, *second.fusible})
+    kernels = first.compilation, second.compilation
+    if not lines or kernels[0] is None or kernels[1] is None:
+        return ""
+    if same_code(kernels[0].binary, kernels[1].binary):
+        return ""
+    for product, total in lines:
+        place = shown_place(*product)
+        try:
+            kinds = [_instructions(kernel, {product, total}) for kernel in kernels if kernel]
+        except TtoolsError as error:
+            return f"the machine code cannot be read: {str(error).splitlines()[0]}"
+        is_mixed = any(set(_FUSED) & some and some - set(_FUSED) for some in kinds)
+        if kinds[0] != kinds[1] or is_mixed:
+            return f"the compiler may fuse the product at {place} with a sum in one of the two"
+    return ""
+
+
+def _instructions(kernel: Compilation, lines: set[Line]) -> set[str]:
+    """Return the kinds of floating-point instructions at some lines."""
+    from ttools.core.ownership import is_triton_file
+
+    kinds: set[str] = set()
+    for line in annotate("sass", kernel.sass):
+        here = line.location
+        if here is None:
+            continue
+        is_here = (here.file, here.line) in lines or (
+            LIBRARY in lines and is_triton_file(here.file)
+        )
+        if is_here:
+            kinds.update(kind for kind in _KINDS if f" {kind}" in line.text)
+    return kinds

@@ -1,0 +1,162 @@
+"""Tests of `reproduce()`: equal and different bits, and what is unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.verifier import reproducible_kernels as kernels
+
+from ttools.core.errors import FailuresError, UsageError
+from ttools.verifier import Answer, Reproducibility, reproduce
+
+
+def line_of(text: str) -> str:
+    """Return `file:line` of the only line of the kernels that contains a text."""
+    lines = Path(kernels.__file__).read_text().splitlines()
+    (number,) = [n for n, line in enumerate(lines, 1) if text in line]
+    return f"reproducible_kernels.py:{number}"
+
+
+def verdicts(result: Reproducibility) -> set[str]:
+    return {answer.verdict for answer in result.answers}
+
+
+def batch_of(function: Any, n: int = 100) -> Reproducibility:
+    arguments = kernels.inputs(3, n)
+    return reproduce(function, arguments, questions=(), batch={"x": 0})
+
+
+def test_rows_of_a_softmax_do_not_depend_on_the_batch() -> None:
+    result = batch_of(kernels.softmax)
+    assert verdicts(result) == {"equal"}
+    assert result.passed
+    subjects = [answer.subject for answer in result.answers]
+    assert subjects == [
+        "row 0 in a batch of 3 and alone",
+        "rows 0 to 1 in a batch of 3 and alone",
+        "row 1 in a batch of 3 and alone",
+        "row 2 in a batch of 3 and alone",
+    ]
+    assert result.answers[0].elements == 100
+
+
+def test_parts_that_depend_on_the_batch_differ() -> None:
+    result = batch_of(kernels.split_by_batch)
+    by_subject = {answer.subject: answer for answer in result.answers}
+    assert by_subject["rows 0 to 1 in a batch of 3 and alone"].verdict == "equal"
+    alone = by_subject["row 2 in a batch of 3 and alone"]
+    assert (alone.verdict, alone.witness) == ("differs", "result[0] of the smaller batch")
+    with pytest.raises(FailuresError, match="batch: differs: row 0 in a batch of 3 and alone"):
+        result.raise_for_failures()
+
+
+def test_order_of_atomics() -> None:
+    arguments = kernels.inputs(2, 100)
+    (answer,) = reproduce(kernels.four_parts, arguments, questions=["runs"]).answers
+    assert (answer.verdict, answer.subject) == ("differs", "part_kernel, 8 programs")
+    assert answer.where.endswith(line_of("tl.atomic_add"))
+    assert answer.reason == "the order of atomic additions decides 2 elements"
+    (answer,) = reproduce(kernels.softmax, arguments, questions=["runs"]).answers
+    assert (answer.verdict, answer.elements) == ("equal", 200)
+
+
+def test_configurations_of_a_sum() -> None:
+    result = reproduce(kernels.sums, kernels.inputs(2, 100), questions=["configs"])
+    stages, warps = result.answers
+    assert (stages.verdict, stages.elements) == ("equal", 2)
+    assert warps.verdict == "differs"
+    assert warps.where.endswith(line_of("tl.store(out_ptr + tl.program_id(0), tl.sum(x, 0))"))
+    assert "a sum of 128 elements, of which a thread adds 4 and a warp 128" in warps.reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_products_do_not_depend_on_the_block_along_k(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    arguments = {"a": torch.randn(16, 64).to(dtype), "b": torch.randn(64, 16).to(dtype)}
+    (answer,) = reproduce(kernels.product, arguments, questions=["configs"]).answers
+    assert (answer.verdict, answer.elements) == ("equal", 256), str(answer)
+    assert answer.subject == "product_kernel: BLOCK_K=16 and BLOCK_K=32"
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (kernels.scan, "the order of a scan is not followed"),
+        (kernels.own_sum, "the order of a reduction with `add` is not followed"),
+        (
+            kernels.normalised_by_torch,
+            "a load of memory that is neither an argument nor stored by a kernel",
+        ),
+    ],
+)
+def test_what_is_not_modelled_is_unknown(function: Any, reason: str) -> None:
+    result = batch_of(function)
+    assert verdicts(result) == {"unknown"}
+    assert {answer.reason for answer in result.answers} == {reason}
+    assert not result.passed
+
+
+def test_results_without_the_batch_are_unknown() -> None:
+    answer = batch_of(kernels.whole_sum).answers[0]
+    assert answer.verdict == "unknown"
+    assert answer.reason == "no result has an axis with as many elements as the batch"
+
+
+def test_unknown_orders_do_not_depend_on_the_order_of_programs() -> None:
+    result = reproduce(kernels.scan, kernels.inputs(2, 100), questions=["runs"])
+    assert verdicts(result) == {"equal"}
+
+
+def test_kernels_without_configurations() -> None:
+    result = reproduce(kernels.softmax, kernels.inputs(2, 100), questions=["configs"])
+    assert result.answers == ()
+    assert result.verdict == "unknown"
+    assert result.notes == ("no kernel is autotuned, so there are no configurations to compare",)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows", "message"),
+    [
+        ({"y": 0}, 3, "`y` is not a tensor argument; there are x"),
+        ({"x": 2}, 3, "`x` has 2 axes, not 2"),
+        ({"x": 0}, 1, "the batch has one row"),
+    ],
+)
+def test_wrong_batches(batch: dict[str, int], rows: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        reproduce(kernels.softmax, kernels.inputs(rows, 8), questions=(), batch=batch)
+
+
+def test_amd_is_not_supported() -> None:
+    with pytest.raises(UsageError, match="NVIDIA GPUs, not for gfx942"):
+        reproduce(kernels.softmax, kernels.inputs(2, 8), gpu="gfx942")
+
+
+def test_reports() -> None:
+    answers = tuple(
+        Answer(question="configs", subject=f"k: A and {n}", verdict="equal", elements=4)
+        for n in range(8)
+    )
+    differs = Answer(
+        question="batch",
+        subject="row 0 of 2 and alone",
+        verdict="differs",
+        elements=4,
+        reason="`fadd` in the first, an input in the second",
+        where="k.py:3",
+        witness="result[0]",
+    )
+    result = Reproducibility(function="k.py:f", target="sm_90", answers=(*answers, differs))
+    lines = result.to("text").splitlines()
+    assert lines[0] == "k.py:f for sm_90"
+    assert lines[1] == "configs: proved equal: k: A and 0, 4 elements"
+    assert "batch: differs: row 0 of 2 and alone" in lines
+    assert "  k.py:3: `fadd` in the first, an input in the second" in lines
+    assert "configs: proved equal: 2 further comparisons" in lines
+    data = json.loads(result.to("json"))
+    assert (data["schema"], data["outcome"]) == ("ttools.reproducibility/1", "failed")
+    assert data["answers"][-1]["where"] == "k.py:3"
