@@ -249,6 +249,7 @@ def sanitize(
     dot: DotMode | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
     suggest_tolerance: bool = False,
+    exact_results: bool = False,
 ) -> Sanitization:
     """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
@@ -284,6 +285,10 @@ def sanitize(
         suggest_tolerance: If True, the report suggests tolerances for comparisons of each output
             with a reference; this needs the check `accuracy`. `Sanitization.accuracy` always
             contains them.
+        exact_results: If True, each launch leaves the exact values of the check `accuracy` in
+            memory, rounded to the types of the outputs, instead of what the kernel has computed.
+            Results that are still wrong are not wrong because of rounding. Findings of the kind
+            `unsupported` list values that are not exact.
 
     Returns:
         The run, which is a context manager and a decorator.
@@ -309,6 +314,10 @@ def sanitize(
         raise UsageError(
             f"tolerances are only suggested by the check `{Accuracy.name}`: add it to the checks"
         )
+    if exact_results and Accuracy.name not in chosen:
+        raise UsageError(
+            f"exact results are only computed by the check `{Accuracy.name}`: add it to the checks"
+        )
     options = SanitizeOptions(
         checks=chosen,
         view_bounds=view_bounds,
@@ -319,6 +328,7 @@ def sanitize(
         timeout=timeout or None,
         poison=poison,
         suggest_tolerance=suggest_tolerance,
+        exact_results=exact_results,
     )
     session = Session(options)
     interpretation = interpret(
@@ -361,6 +371,7 @@ def _for_children(
         "first_config": first_config,
         "dot": dot,
         "timeout": options.timeout,
+        "exact_results": options.exact_results,
     }
 
 

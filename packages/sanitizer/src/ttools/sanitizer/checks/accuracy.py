@@ -125,7 +125,13 @@ class Accuracy(Check):
             return
         record = checked.accuracy
         with record.lock:
-            follower = Follower(memory=record.memory, sources=record.sources, launch=record.begin())
+            is_exact = checked.options.exact_results
+            follower = Follower(
+                memory=record.memory,
+                sources=record.sources,
+                launch=record.begin(),
+                settles=not is_exact,
+            )
             extents = (storage_extent(value) for value in checked.launch.values)
             record.memory.begin(e for e in extents if e is not None and e[0] < e[1])
             try:
@@ -135,6 +141,23 @@ class Accuracy(Check):
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
             yield from self._compare(follower, limited)
+            if is_exact:
+                for storage in record.memory.storages():
+                    storage.replace_by_exact(follower.launch)
+                yield from self._inexact(follower, limited)
+
+    def _inexact(self, follower: Follower, limited: str) -> Iterator[Finding]:
+        """Say which of the results that the launch leaves in memory are not exact."""
+        decisions = follower.decisions.table
+        is_other = any(use.lanes for decision in decisions for use in decision.uses.values())
+        reasons = [limited]
+        if follower.is_rounded:
+            reasons.append("exact values restart after operations that round on purpose")
+        if is_other:
+            reasons.append("the exact values would make some decisions of the kernel differently")
+        for reason in filter(None, reasons):
+            text = f"not all results are exact: {reason}"
+            yield self.finding("unsupported", text, severity="note")
 
     def _follow(self, follower: Follower) -> str:
         """Repeat the launch; return a sentence if some programs were left out."""
