@@ -102,6 +102,7 @@ class Follower:
         operands: Number of the elements of operands of matrix products so far.
         settles: If True, a 16-bit tensor that an earlier launch has stored as accurately as its
             type allows counts as an input.
+        follows_inputs: If True, the first rows contain random changes of the inputs.
         is_rounded: True if exact values restarted after an operation that rounds on purpose.
         decisions: Decisions that the exact values would make differently.
     """
@@ -114,6 +115,7 @@ class Follower:
     unfollowed: dict[int, str] = field(default_factory=dict)
     operands: int = 0
     settles: bool = True
+    follows_inputs: bool = True
     is_rounded: bool = False
     decisions: Decisions = field(init=False)
 
@@ -890,7 +892,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
         ],
         shape,
     )
-    if a.element.size <= 2 or b.element.size <= 2:
+    if f.follows_inputs and (a.element.size <= 2 or b.element.size <= 2):
         # Operands of 16 bits count as inputs of 16 bits: hardware leaves no other choice.
         rows = _with_narrow_operands(f, rows, x, y, shape)
     marks = [
@@ -972,7 +974,9 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
     )
     numbers = actual.astype(np.float64, copy=False)
-    rows = random_changes(numbers, addresses, narrow=is_narrow) * active
+    rows = None
+    if f.follows_inputs:
+        rows = random_changes(numbers, addresses, narrow=is_narrow) * active
     shadow = Shadow(actual, rows)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
@@ -985,9 +989,10 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
                     allowed = settled_error(element.dtype)
                     own = addresses[has_shadow]
                     has_shadow[has_shadow] &= ~kept.settled(own, f.launch, allowed)
-                changes = rows.copy()
-                changes[:INPUTS] = 0.0
-                stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)
+                if rows is not None:
+                    changes = rows.copy()
+                    changes[:INPUTS] = 0.0
+                    stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)
             shadow = chosen(has_shadow, stored, shadow, actual.shape)
     if not active.all():
         own = other.shadow if isinstance(other, Handle) else None

@@ -173,8 +173,13 @@ def scale_of_changes(rows: Array | None, *, narrow: bool) -> Any:
     first, last = (INPUTS, FIXED) if narrow else (0, INPUTS)
     if rows is None or len(rows) < last:
         return 0.0
+    return geometric_mean(rows[first:last])
+
+
+def geometric_mean(rows: Array) -> Any:
+    """Return the geometric mean of the absolute values of rows."""
     with np.errstate(divide="ignore"):
-        return np.exp(np.log(np.abs(rows[first:last])).mean(axis=0))
+        return np.exp(np.log(np.abs(rows)).mean(axis=0))
 
 
 def joined_numbers(arrays: Sequence[Numbers | None], shape: tuple[int, ...]) -> Numbers | None:
