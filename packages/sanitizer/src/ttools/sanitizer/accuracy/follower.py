@@ -976,7 +976,8 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
     numbers = actual.astype(np.float64, copy=False)
     rows = None
     if f.follows_inputs:
-        rows = random_changes(numbers, addresses, narrow=is_narrow) * active
+        rows = random_changes(numbers, addresses, narrow=is_narrow)
+        rows *= active
     shadow = Shadow(actual, rows)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
