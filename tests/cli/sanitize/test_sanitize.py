@@ -363,6 +363,17 @@ def test_tolerances_that_cannot_be_suggested(
     assert sentence in result.stderr
 
 
+def test_the_range_of_results_of_a_gpu(ttools: Run, buggy: str) -> None:
+    command = ("sanitize", "--check", "accuracy", "--accuracy-range")
+    result = ttools(*command, "h100", buggy, "double")
+    assert result.returncode == 0, result.stderr
+    heading = "results that h100 may compute (estimated to first order):"
+    assert heading in result.stdout.splitlines()
+    result = ttools(*command, "h100", "--format", "sarif", buggy, "double")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--accuracy-range needs one of the formats text, markdown, json" in result.stderr
+
+
 def test_only_selected_checks_run(ttools: Run, buggy: str) -> None:
     assert ttools("sanitize", "--check", "racecheck", buggy).returncode == 0
     assert FINDING in ttools("sanitize", "--check", "racecheck,asan", buggy).stdout

@@ -44,6 +44,23 @@ def test_an_element_has_the_same_changes_in_each_load(values: list[float], start
     assert len(random_changes(array, addresses, narrow=False)) == INPUTS
 
 
+def test_large_rows_have_the_same_values_as_small_ones() -> None:
+    random = np.random.default_rng(2)
+    values, addresses = random.standard_normal(3000), 4 * np.arange(3000)
+    parts = [
+        random_changes(part, own, narrow=True)
+        for part, own in zip(np.split(values, 30), np.split(addresses, 30), strict=True)
+    ]
+    whole = random_changes(values, addresses, narrow=True)
+    assert np.array_equal(whole, np.concatenate(parts, axis=1))
+    factor = random.standard_normal(3000)
+    total = weighted([(whole, 2.0), (whole, factor), (whole[:INPUTS], 1.0)], (3000,))
+    expected = 2.0 * whole + whole * factor
+    expected[:INPUTS] += whole[:INPUTS]
+    assert total is not None
+    assert np.array_equal(total, expected)
+
+
 def test_the_scale_is_the_sum_of_absolute_changes() -> None:
     # Products of random rows with a column: the signs of the coefficients must not matter.
     random = np.random.default_rng(0)

@@ -601,3 +601,44 @@ def test_exact_values_are_followed_through_a_sort() -> None:
     (output,) = report.accuracy
     assert output.ulps > 1000  # the values were rounded before they were sorted
     assert "unsupported" not in {finding.kind for finding in report.findings}
+
+
+# --- exact results ----------------------------------------------------------------------------
+
+
+def test_exact_results_replace_those_of_the_kernel() -> None:
+    x, out = torch.rand(600, 8).bfloat16(), torch.zeros(8, dtype=torch.bfloat16)
+    exact = x.double().sum(0)
+    with sanitize(checks="accuracy", exact_results=True) as report:
+        column_sum[(1,)](x, out, 600, D=8, WIDE=False)
+    assert grave(report.findings) == [("accuracy_loss", "sum")]  # errors are those of the kernel
+    assert torch.equal(out, exact.bfloat16())
+    small, y = torch.zeros(32).half(), 1e-6 * torch.rand(32)
+    with sanitize(checks="accuracy", exact_results=True) as report:
+        multiplied[(1,)](y, small, 1.0, N=32)
+        multiplied[(1,)](small, out := torch.zeros(32), 1e6, N=32)
+    torch.testing.assert_close(out, 1e6 * y, rtol=1e-6, atol=0)  # not rounded in between
+    with pytest.raises(UsageError, match="exact results are only computed by the check"):
+        sanitize(exact_results=True)
+
+
+def limits_of(findings: Sequence[Finding]) -> list[str]:
+    return [f.message for f in findings if f.kind == "unsupported"]
+
+
+def test_results_that_are_not_all_exact_are_noted() -> None:
+    x, out = torch.tensor([0.0, 3.0, 2.0, 1.0]), torch.zeros(4)
+    with sanitize(checks="accuracy", exact_results=True) as report:
+        decided[(1,)](x, out, N=4, HOW="branch")
+    (text,) = limits_of(report.findings)
+    assert text.endswith("the exact values would make some decisions of the kernel differently")
+    y = torch.randn(256)
+    with sanitize(checks="accuracy", exact_results=True) as report:
+        rounded_on_purpose[(1,)](y, torch.zeros(256), torch.zeros(256), 3, N=256)
+    (text,) = limits_of(report.findings)
+    assert text.endswith("exact values restart after operations that round on purpose")
+    with sanitize(checks="accuracy", exact_results=True) as report:
+        in_place[(3000,)](torch.zeros(3000 * 4), N=4)
+    assert limits_of(report.findings) == [
+        "not all results are exact: 256 of 3,000 programs were followed"
+    ]

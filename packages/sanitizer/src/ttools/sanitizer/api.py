@@ -22,6 +22,7 @@ from ttools.core.reports.text import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.interpreter.run.interpretation import active_run
+from ttools.sanitizer.accuracy.gpu_range import architecture_of
 from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.sanitizer.checks.registry import parse_checks, rules, what_ran
 from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
@@ -249,6 +250,8 @@ def sanitize(
     dot: DotMode | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
     suggest_tolerance: bool = False,
+    accuracy_range: str | None = None,
+    exact_results: bool = False,
 ) -> Sanitization:
     """Run Triton kernels on the CPU, and check them, while the returned context is active.
 
@@ -284,6 +287,12 @@ def sanitize(
         suggest_tolerance: If True, the report suggests tolerances for comparisons of each output
             with a reference; this needs the check `accuracy`. `Sanitization.accuracy` always
             contains them.
+        accuracy_range: A GPU, such as `h100` or `sm_90`. The report then estimates which results
+            this GPU may compute for each output; this needs the check `accuracy`.
+        exact_results: If True, each launch leaves the exact values of the check `accuracy` in
+            memory, rounded to the types of the outputs, instead of what the kernel has computed.
+            Results that are still wrong are not wrong because of rounding. Findings of the kind
+            `unsupported` list values that are not exact.
 
     Returns:
         The run, which is a context manager and a decorator.
@@ -309,6 +318,17 @@ def sanitize(
         raise UsageError(
             f"tolerances are only suggested by the check `{Accuracy.name}`: add it to the checks"
         )
+    if accuracy_range is not None:
+        architecture_of(accuracy_range)  # a GPU that is not known is an error before the run
+        if Accuracy.name not in chosen:
+            raise UsageError(
+                f"ranges of results are only estimated by the check `{Accuracy.name}`: add it to "
+                "the checks"
+            )
+    if exact_results and Accuracy.name not in chosen:
+        raise UsageError(
+            f"exact results are only computed by the check `{Accuracy.name}`: add it to the checks"
+        )
     options = SanitizeOptions(
         checks=chosen,
         view_bounds=view_bounds,
@@ -319,6 +339,8 @@ def sanitize(
         timeout=timeout or None,
         poison=poison,
         suggest_tolerance=suggest_tolerance,
+        accuracy_range=accuracy_range or "",
+        exact_results=exact_results,
     )
     session = Session(options)
     interpretation = interpret(
@@ -361,6 +383,7 @@ def _for_children(
         "first_config": first_config,
         "dot": dot,
         "timeout": options.timeout,
+        "exact_results": options.exact_results,
     }
 
 

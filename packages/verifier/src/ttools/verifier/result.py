@@ -71,6 +71,7 @@ class Failure:
         condition: A clause that says for which sizes and parameters the failure occurs, found by
             changing those of the reduced inputs; empty if no simple condition is known.
         help: Advice of a finding.
+        rounding: Sentence on whether rounding errors explain the failure; empty if unknown.
         consequence_of: Class of another failure that explains this one and, unlike this one, has a
             source line; empty if there is none.
         issue: Text for an issue if the compiler or the hardware is suspected.
@@ -95,6 +96,7 @@ class Failure:
     witness: str = ""
     condition: str = ""
     help: str = ""
+    rounding: str = ""
     consequence_of: str = ""
     issue: str = ""
     test: str | None = None

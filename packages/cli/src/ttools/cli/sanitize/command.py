@@ -317,6 +317,14 @@ SuggestToleranceOption = Annotated[
         "reference, and the reason.",
     ),
 ]
+AccuracyRangeOption = Annotated[
+    str | None,
+    _checks(
+        "--accuracy-range",
+        metavar="GPU",
+        help="With --check accuracy: estimate which results this GPU may compute for each output.",
+    ),
+]
 MaxFindingsOption = Annotated[
     int,
     _checks(
@@ -343,7 +351,7 @@ UpdateBaselineOption = Annotated[
 ]
 
 
-#: Formats of reports that contain suggested tolerances.
+#: Formats of reports that contain suggested tolerances, and ranges of results.
 _WITH_TOLERANCES = ("text", "markdown", "json", "html")
 _UNCHECKED = "kernels that --only excludes are not checked; run without --only to find bad accesses"
 
@@ -364,6 +372,7 @@ def sanitize_command(
     view_bounds: ViewBoundsOption = None,
     poison: PoisonOption = False,
     suggest_tolerance: SuggestToleranceOption = False,
+    accuracy_range: AccuracyRangeOption = None,
     max_findings: MaxFindingsOption = 100,
     pdb_on_finding: PdbOnFindingOption = False,
     suppressions: SuppressionsOption = None,
@@ -399,6 +408,7 @@ def sanitize_command(
             "--view-bounds": view_bounds,
             "--poison": poison,
             "--suggest-tolerance": suggest_tolerance,
+            "--accuracy-range": accuracy_range is not None,
             "--pdb-on-finding": pdb_on_finding,
             "--suppressions": suppressions,
             "--baseline": baseline,
@@ -428,9 +438,14 @@ def sanitize_command(
     refuse_unknown_kernels(only or (), work)
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")
-    if suggest_tolerance and form not in _WITH_TOLERANCES:
-        formats = ", ".join(_WITH_TOLERANCES)
-        raise UsageError(f"--suggest-tolerance needs one of the formats {formats}, not {form}")
+    in_report = {
+        "--suggest-tolerance": suggest_tolerance,
+        "--accuracy-range": accuracy_range is not None,
+    }
+    for option, is_given in in_report.items():
+        if is_given and form not in _WITH_TOLERANCES:
+            formats = ", ".join(_WITH_TOLERANCES)
+            raise UsageError(f"{option} needs one of the formats {formats}, not {form}")
     require_folder(output, baseline)
     keep_stdout_for_report(form, output)
     checked: Sanitization | GpuSanitization
@@ -443,6 +458,7 @@ def sanitize_command(
                 "--first-config": first_config,
                 "--poison": poison,
                 "--suggest-tolerance": suggest_tolerance,
+                "--accuracy-range": accuracy_range is not None,
                 "--view-bounds": view_bounds is not None,
                 "--threads": threads,
                 "--dot": dot,
@@ -480,6 +496,7 @@ def sanitize_command(
             first_config=first_config,
             poison=poison,
             suggest_tolerance=suggest_tolerance,
+            accuracy_range=accuracy_range,
             max_findings=max_findings,
             suppressions=suppressions or (),
             baseline=None if update_baseline else baseline,

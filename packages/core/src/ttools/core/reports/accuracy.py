@@ -8,16 +8,66 @@ from math import isfinite
 from typing import Any
 
 from ttools.core.location import SourceLocation
+from ttools.core.reports.wrapping import wrapped
 
 #: Upper ends of the bins of histograms, in units in the last place. The first bin contains only
 #: errors of zero; a further bin contains larger errors, and errors that are not finite.
 EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 16384.0)
+#: Reasons why a GPU may compute other results than the engine.
+GPU_RULES = (
+    "sums of matrix products",
+    "approximate functions",
+    "order of sums",
+    "fused products",
+)
 #: Lines with a smaller share of an output's error are not listed.
 _LEAST_SHARE = 0.005
 _NOTHING_COMPARED = (
     "none, because the check `accuracy` has compared no output of floating-point numbers"
 )
 _HEADING = "suggested tolerances for torch.testing.assert_close:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuRange:
+    """The range of results that a GPU may compute for an output, estimated to first order.
+
+    Attributes:
+        gpu: The GPU, as the user named it.
+        ulps: The largest difference from the results of the engine, in ulp of the output's type.
+        index: Index of the element with this difference, such as `[3, 5]`.
+        low: Smallest value that the GPU may compute for this element.
+        high: Largest value that it may compute.
+        elements: Number of the elements.
+        equal: Number of the elements that the GPU computes with the same bits.
+        shares: Shares of `GPU_RULES` in the largest difference, largest first.
+    """
+
+    gpu: str
+    ulps: float
+    index: str
+    low: float
+    high: float
+    elements: int
+    equal: int
+    shares: tuple[tuple[str, float], ...]
+
+    @property
+    def text(self) -> str:
+        """Return the range as text."""
+        if self.equal == self.elements:
+            return "the same bits"
+        parts = ", ".join(f"{share:.0%} {rule}" for rule, share in self.shares if share >= 0.005)
+        return (
+            f"up to {ulps(self.ulps)} from the results here; widest: {self.low:.9g} to "
+            f"{self.high:.9g}{f' at {self.index}' if self.index else ''} ({parts})"
+        )
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return the range as plain data."""
+        shares = [{"rule": rule, "share": share} for rule, share in self.shares]
+        return {**vars(self), "shares": shares}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +95,7 @@ class OutputAccuracy:
             that are defects.
         atol: Absolute tolerance for the same comparison.
         limited: What was not followed or not seen, as text, or nothing.
+        gpu_range: What a GPU may compute for the output; None if that was not requested.
     """
 
     kernel: str
@@ -64,6 +115,7 @@ class OutputAccuracy:
     rtol: float | None = None
     atol: float | None = None
     limited: str = ""
+    gpu_range: GpuRange | None = None
 
     @property
     def parts(self) -> str:
@@ -157,6 +209,18 @@ def _united(first: OutputAccuracy, second: OutputAccuracy) -> OutputAccuracy:
         rtol=None if None in rtols else max(r for r in rtols if r is not None),
         atol=None if None in atols else max(a for a in atols if a is not None),
         limited=first.limited or second.limited,
+        gpu_range=united_ranges(first.gpu_range, second.gpu_range),
+    )
+
+
+def united_ranges(first: GpuRange | None, second: GpuRange | None) -> GpuRange | None:
+    """Merge the ranges of an output in two launches or runs."""
+    if first is None or second is None:
+        return first or second
+    return replace(
+        second if second.ulps > first.ulps else first,
+        elements=first.elements + second.elements,
+        equal=first.equal + second.equal,
     )
 
 
@@ -191,6 +255,18 @@ def _tolerance_lines(outputs: Sequence[OutputAccuracy]) -> Iterator[str]:
         yield f"  {output.reason}"
 
 
+def range_lines(outputs: Sequence[OutputAccuracy]) -> list[str]:
+    """Return what a GPU may compute for each output as lines of text; none if not requested."""
+    ranges = [(output, output.gpu_range) for output in outputs if output.gpu_range is not None]
+    if not ranges:
+        return []
+    lines = [f"results that {ranges[0][1].gpu} may compute (estimated to first order):"]
+    for output, gpu_range in ranges:
+        text = f"`{output.argument}` of {output.kernel} ({output.dtype}): {gpu_range.text}"
+        lines += wrapped(text, "  ", "    ")
+    return lines
+
+
 def listed_shares(output: OutputAccuracy) -> list[tuple[SourceLocation, float]]:
     """Return the lines of an output that are worth listing, with their shares, largest first."""
     shares = [entry for entry in output.shares if entry[1] >= _LEAST_SHARE]
@@ -207,6 +283,9 @@ def output_data(output: OutputAccuracy) -> dict[str, Any]:
         {"file": location.file, "line": location.line, "share": share}
         for location, share in listed_shares(output)
     ]
+    del data["gpu_range"]
+    if output.gpu_range is not None:
+        data["gpu_range"] = output.gpu_range.data
     return data
 
 

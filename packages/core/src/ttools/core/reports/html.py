@@ -228,10 +228,16 @@ def _output(output: OutputAccuracy) -> dict[str, Any]:
         "worst": f"`{output.argument}`{output.index} has the largest error: it {stored}",
         "reason": output.reason,
         "tolerance": output.tolerance,
+        "range": _range(output),
         "bars": bars,
         "bar": {"width": _BAR_STEP - 4, "bottom": _BAR_TOP + _BAR_HEIGHT},
         "size": {"width": len(bars) * _BAR_STEP, "height": _BAR_TOP + _BAR_HEIGHT + 20},
     }
+
+
+def _range(output: OutputAccuracy) -> str:
+    gpu_range = output.gpu_range
+    return "" if gpu_range is None else f"{gpu_range.gpu} may compute {gpu_range.text}"
 
 
 def _line_errors(report: Report, files: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_place
-from ttools.core.reports.accuracy import tolerance_lines
+from ttools.core.reports.accuracy import range_lines, tolerance_lines
 from ttools.core.reports.notebook import (
     Code,
     Part,
@@ -38,7 +38,7 @@ _MOST_FOLDED = 8
 
 
 def write(report: Report, verbose: bool = False) -> str:
-    """Return every finding, suggested tolerances and the summary, separated by empty lines.
+    """Return every finding, tolerances, ranges and the summary, separated by empty lines.
 
     Findings with a common cause are one block. By default, such a block shows the first of them in
     full, and each kernel gets a limited number of lines.
@@ -49,6 +49,8 @@ def write(report: Report, verbose: bool = False) -> str:
     blocks = finding_blocks(report.findings, report.root, verbose=verbose)
     if report.suggests_tolerances:
         blocks.append("\n".join(tolerance_lines(report.accuracy)))
+    if ranges := range_lines(report.accuracy):
+        blocks.append("\n".join(ranges))
     return "\n\n".join([*blocks, summary(report)]) + "\n"
 
 

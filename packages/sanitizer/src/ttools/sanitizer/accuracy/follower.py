@@ -100,6 +100,10 @@ class Follower:
             source of the overflow.
         unfollowed: Operations without a rule, and the sources that describe where they are.
         operands: Number of the elements of operands of matrix products so far.
+        settles: If True, a 16-bit tensor that an earlier launch has stored as accurately as its
+            type allows counts as an input.
+        follows_inputs: If True, the first rows contain random changes of the inputs.
+        is_rounded: True if exact values restarted after an operation that rounds on purpose.
         decisions: Decisions that the exact values would make differently.
     """
 
@@ -110,6 +114,9 @@ class Follower:
     converted: dict[int, int] = field(default_factory=dict)
     unfollowed: dict[int, str] = field(default_factory=dict)
     operands: int = 0
+    settles: bool = True
+    follows_inputs: bool = True
+    is_rounded: bool = False
     decisions: Decisions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -429,6 +436,7 @@ def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
     shadow = joined([operand], as_exact(result.data), None)
     shadow.cancelled = None
     result.shadow = shadow
+    f.is_rounded = True
 
 
 def _remainder(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
@@ -451,6 +459,7 @@ def _cast(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         # A conversion to eight bits is a quantisation, which loses digits on purpose.
         rounded = as_exact(result.data)
         copy = joined([shadow], np.where(np.isfinite(rounded), rounded, actual), None)
+        f.is_rounded = True
         f.finish(operation, result, (operand,), copy.exact, copy)
         return
     rows = None if shadow.rows is None else shadow.rows.copy()
@@ -473,9 +482,12 @@ def _from_integer(f: Follower, operation: str, arguments: Sequence[Any], result:
 def _to_integer(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     operand = arguments[0]
     shadow = shadow_of(operand)
+    actual = as_exact(operand.data)
+    if not f.is_rounded and not in_random_numbers():
+        is_kept = (actual == np.trunc(actual)) & (actual == shadow.exact)
+        f.is_rounded = not is_kept.all()
     if shadow.origin is None:
         return
-    actual = as_exact(operand.data)
     wrong = np.isnan(actual) | np.isfinite(shadow.exact)
     wrong &= ~(np.abs(np.trunc(actual) - np.trunc(shadow.exact)) < 2)
     wrong &= shadow.origin != NOTHING
@@ -880,7 +892,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
         ],
         shape,
     )
-    if a.element.size <= 2 or b.element.size <= 2:
+    if f.follows_inputs and (a.element.size <= 2 or b.element.size <= 2):
         # Operands of 16 bits count as inputs of 16 bits: hardware leaves no other choice.
         rows = _with_narrow_operands(f, rows, x, y, shape)
     marks = [
@@ -962,7 +974,10 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         np.ones(actual.shape, bool) if mask is None else np.broadcast_to(mask.data, actual.shape)
     )
     numbers = actual.astype(np.float64, copy=False)
-    rows = random_changes(numbers, addresses, narrow=is_narrow) * active
+    rows = None
+    if f.follows_inputs:
+        rows = random_changes(numbers, addresses, narrow=is_narrow)
+        rows *= active
     shadow = Shadow(actual, rows)
     if active.any():
         kept = f.memory.find(addresses[active], element.dtype)
@@ -971,11 +986,14 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
             has_shadow, stored = loaded
             has_shadow = np.asarray(has_shadow & active)
             if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it
-                allowed = settled_error(element.dtype)
-                has_shadow[has_shadow] &= ~kept.settled(addresses[has_shadow], f.launch, allowed)
-                changes = rows.copy()
-                changes[:INPUTS] = 0.0
-                stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)
+                if f.settles:
+                    allowed = settled_error(element.dtype)
+                    own = addresses[has_shadow]
+                    has_shadow[has_shadow] &= ~kept.settled(own, f.launch, allowed)
+                if rows is not None:
+                    changes = rows.copy()
+                    changes[:INPUTS] = 0.0
+                    stored.rows = weighted([(stored.rows, 1.0), (changes, 1.0)], actual.shape)
             shadow = chosen(has_shadow, stored, shadow, actual.shape)
     if not active.all():
         own = other.shadow if isinstance(other, Handle) else None

@@ -127,6 +127,18 @@ class StorageShadow:
         self.cancelled[slots] = NOTHING if shadow.cancelled is None else shadow.cancelled
         self.launch[slots], self.store[slots] = launch, source
 
+    def replace_by_exact(self, launch: int) -> None:
+        """Replace what a launch has stored by the exact values, rounded to the type.
+
+        Exact values that are not finite are left out. The shadows remain valid.
+        """
+        own = np.flatnonzero(self.launch[: self.count] == launch)
+        own = own[np.isfinite(self.exact[own])]
+        with np.errstate(over="ignore"):
+            rounded = self.exact[own].astype(self.dtype).view(self._word)
+        self._words()[self.elements[own]] = rounded
+        self._bits[own] = rounded
+
     def actual(self) -> Any:
         """Return the stored values of all shadows, in the type of the storage."""
         return self._bits[: self.count].view(self.dtype)

@@ -14,11 +14,13 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.reports.accuracy import (
     EDGES,
+    GpuRange,
     LineErrors,
     OutputAccuracy,
     ulps,
     united_lines,
     united_outputs,
+    united_ranges,
 )
 from ttools.sanitizer.accuracy.memory import ShadowMemory
 from ttools.sanitizer.accuracy.sources import Sources
@@ -44,6 +46,7 @@ class _Output:
         histogram: Numbers of elements by error.
         needed: What a comparison with a reference must allow.
         lines: Sums of the absolute errors that each line causes.
+        gpu_range: What a GPU may compute for the output, if that is requested.
     """
 
     finding: Finding
@@ -59,6 +62,7 @@ class _Output:
     histogram: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(EDGES) + 1, np.int64))
     needed: Envelope = field(default_factory=Envelope)
     lines: dict[SourceLocation, float] = field(default_factory=dict)
+    gpu_range: GpuRange | None = None
 
     def add(self, errors: OutputErrors, index: Callable[[int], str], limited: str) -> None:
         """Add the errors of a launch; see `AccuracyRecord.add`."""
@@ -92,6 +96,7 @@ class _Output:
             rtol=rtol,
             atol=atol,
             limited=self.limited,
+            gpu_range=self.gpu_range,
             **_without_element(self.largest),
         )
 
@@ -104,6 +109,7 @@ class AccuracyRecord:
 
     Attributes:
         memory: Shadows of memory, from the stores of all launches.
+        gpu_memory: The same, where rows describe what a GPU may compute differently.
         sources: The operations that introduce errors.
         lock: Held while a launch is followed.
     """
@@ -111,6 +117,7 @@ class AccuracyRecord:
     def __init__(self, report: Callable[[Sequence[Finding]], None]) -> None:
         self._report = report
         self.memory = ShadowMemory()
+        self.gpu_memory = ShadowMemory()
         self.sources = Sources()
         self.lock = threading.Lock()
         self._launches = 0
@@ -146,6 +153,19 @@ class AccuracyRecord:
         output = self._outputs.setdefault(key, _Output(finding, dtype))
         output.add(errors, index, limited)
 
+    def add_range(self, kernel: str, argument: str, dtype: str, gpu_range: GpuRange) -> None:
+        """Add what a GPU may compute for an output of a launch.
+
+        Args:
+            kernel: Name of the kernel.
+            argument: Name of the parameter.
+            dtype: Name of the type of its elements.
+            gpu_range: The range of the launch.
+        """
+        output = self._outputs.get((kernel, argument, dtype))
+        if output is not None:
+            output.gpu_range = united_ranges(output.gpu_range, gpu_range)
+
     def outputs(self) -> list[OutputAccuracy]:
         """Return the errors of all outputs so far."""
         outputs = list(self._outputs.items())  # another thread may add outputs
@@ -164,6 +184,7 @@ class AccuracyRecord:
         self._closed, self._closed_lines = self.outputs(), self.line_errors()
         self._outputs.clear()
         self.memory = ShadowMemory()
+        self.gpu_memory = ShadowMemory()
         self.sources = Sources()
         self._report(notes)
 

@@ -29,6 +29,8 @@ NOTHING = -1
 #: Largest factor of a random change; the distribution has no mean, and a single element must not
 #: dominate a value.
 _MOST = 1000.0
+#: Number of elements from which rows are added one by one.
+_LARGE = 1 << 14
 
 
 class Shadow:
@@ -109,13 +111,33 @@ def weighted(terms: Sequence[tuple[Array | None, Any]], shape: tuple[int, ...]) 
     present = [(rows, factor) for rows, factor in terms if rows is not None]
     if not present:
         return None
-    total = np.zeros((max(len(rows) for rows, _ in present), *shape))
-    for rows, factor in present:
+    total = np.empty((max(len(rows) for rows, _ in present), *shape))
+    for term, (rows, factor) in enumerate(present):
         is_number = np.isfinite(factor)
-        total[: len(rows)] += rows * (factor if is_number.all() else np.where(is_number, factor, 0))
+        factor = factor if is_number.all() else np.where(is_number, factor, 0)
+        if term == 0:
+            np.multiply(rows, factor, out=total[: len(rows)])
+            total[len(rows) :] = 0.0
+        else:
+            _add_product(total[: len(rows)], rows, factor)
     if not np.isfinite(total.sum()):
         np.nan_to_num(total, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     return total
+
+
+def _add_product(total: Array, rows: Array, factor: Any) -> None:
+    """Add rows times a factor to a sum, without temporary arrays of the size of large rows.
+
+    The C library returns such arrays to the system and requests them again, which takes more than
+    ten times as long as the arithmetic.
+    """
+    if np.ndim(factor) == 0 and factor == 1.0:
+        total += rows
+    elif total.size < _LARGE:
+        total += rows * factor
+    else:
+        for own, row in zip(total, rows, strict=True):
+            own += row * factor
 
 
 def with_row(rows: Array | None, number: int, error: Array) -> Array:
@@ -148,7 +170,18 @@ def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) 
         narrow: True if the type of the elements has at most 16 bits.
     """
     count = FIXED if narrow else INPUTS
-    row = np.arange(count, dtype=np.uint64).reshape((count,) + (1,) * values.ndim)
+    changes: Array = np.empty((count, *values.shape))
+    at_once = count if changes.size < _LARGE else 1
+    finite = np.where(np.isfinite(values), values, 0.0)
+    for first in range(0, count, at_once):
+        numbers = np.arange(first, first + at_once, dtype=np.uint64)
+        row = numbers.reshape((at_once,) + (1,) * values.ndim)
+        np.multiply(_cauchy(elements, row), finite, out=changes[first : first + at_once])
+    return changes
+
+
+def _cauchy(elements: NDArray[np.int64], row: NDArray[np.uint64]) -> Array:
+    """Return numbers of a Cauchy distribution for each element and row."""
     with np.errstate(over="ignore"):
         bits = elements.astype(np.uint64)[None] * np.uint64(FIXED) + row
         bits = (bits + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)  # the hash SplitMix64
@@ -156,9 +189,8 @@ def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) 
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         bits ^= bits >> np.uint64(31)
     uniform = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    numbers = np.clip(np.tan(np.pi * (uniform - 0.5)), -_MOST, _MOST)
-    changes: Array = numbers * np.where(np.isfinite(values), values, 0.0)
-    return changes
+    numbers: Array = np.clip(np.tan(np.pi * (uniform - 0.5)), -_MOST, _MOST)
+    return numbers
 
 
 def scale_of_changes(rows: Array | None, *, narrow: bool) -> Any:
@@ -173,8 +205,13 @@ def scale_of_changes(rows: Array | None, *, narrow: bool) -> Any:
     first, last = (INPUTS, FIXED) if narrow else (0, INPUTS)
     if rows is None or len(rows) < last:
         return 0.0
+    return geometric_mean(rows[first:last])
+
+
+def geometric_mean(rows: Array) -> Any:
+    """Return the geometric mean of the absolute values of rows."""
     with np.errstate(divide="ignore"):
-        return np.exp(np.log(np.abs(rows[first:last])).mean(axis=0))
+        return np.exp(np.log(np.abs(rows)).mean(axis=0))
 
 
 def joined_numbers(arrays: Sequence[Numbers | None], shape: tuple[int, ...]) -> Numbers | None:

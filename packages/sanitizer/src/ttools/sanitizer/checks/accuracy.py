@@ -22,6 +22,7 @@ from ttools.interpreter.eager.observation import observing_operations
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
+from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
 from ttools.sanitizer.accuracy.memory import StorageShadow
 from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
@@ -125,9 +126,14 @@ class Accuracy(Check):
             return
         record = checked.accuracy
         with record.lock:
-            follower = Follower(memory=record.memory, sources=record.sources, launch=record.begin())
-            extents = (storage_extent(value) for value in checked.launch.values)
-            record.memory.begin(e for e in extents if e is not None and e[0] < e[1])
+            is_exact = checked.options.exact_results
+            follower = Follower(
+                memory=record.memory,
+                sources=record.sources,
+                launch=record.begin(),
+                settles=not is_exact,
+            )
+            record.memory.begin(self._extents())
             try:
                 limited = self._follow(follower)
             except TtoolsError as error:
@@ -135,6 +141,50 @@ class Accuracy(Check):
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
             yield from self._compare(follower, limited)
+            if checked.options.accuracy_range:
+                self._add_ranges(follower.launch)
+            if is_exact:
+                for storage in record.memory.storages():
+                    storage.replace_by_exact(follower.launch)
+                yield from self._inexact(follower, limited)
+
+    def _add_ranges(self, launch: int) -> None:
+        """Repeat the launch once more to estimate what a GPU may compute."""
+        record, gpu = self.checked.accuracy, self.checked.options.accuracy_range
+        record.gpu_memory.begin(self._extents())
+        follower = GpuFollower(
+            memory=record.gpu_memory,
+            sources=record.sources,
+            launch=launch,
+            settles=False,
+            follows_inputs=False,
+            architecture=architecture_of(gpu),
+        )
+        self._follow(follower)
+        for storage in record.gpu_memory.storages():
+            argument = self._argument(storage)
+            gpu_range = range_of(storage, launch, gpu, partial(_index, argument=argument))
+            if gpu_range is not None:
+                kernel, name = self.checked.spec.kernel, _name(argument)
+                record.add_range(kernel, name, _type_name(storage.dtype), gpu_range)
+
+    def _extents(self) -> list[tuple[int, int]]:
+        """Return the first address and the end of the storage of each argument."""
+        extents = (storage_extent(value) for value in self.checked.launch.values)
+        return [e for e in extents if e is not None and e[0] < e[1]]
+
+    def _inexact(self, follower: Follower, limited: str) -> Iterator[Finding]:
+        """Say which of the results that the launch leaves in memory are not exact."""
+        decisions = follower.decisions.table
+        is_other = any(use.lanes for decision in decisions for use in decision.uses.values())
+        reasons = [limited]
+        if follower.is_rounded:
+            reasons.append("exact values restart after operations that round on purpose")
+        if is_other:
+            reasons.append("the exact values would make some decisions of the kernel differently")
+        for reason in filter(None, reasons):
+            text = f"not all results are exact: {reason}"
+            yield self.finding("unsupported", text, severity="note")
 
     def _follow(self, follower: Follower) -> str:
         """Repeat the launch; return a sentence if some programs were left out."""
@@ -177,7 +227,7 @@ class Accuracy(Check):
             argument = self._argument(storage)
             for wrong in errors.wrong:
                 yield self._wrong(wrong, storage, argument)
-            name = argument.name if argument else "an output"
+            name = _name(argument)
             note = self.finding("within_rounding", "", argument=argument)
             index = partial(_index, argument=argument)
             sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
@@ -342,6 +392,10 @@ def _digits(value: float) -> str:
 
 def _has_floats(plan: ArgumentPlan) -> bool:
     return any(_FLOAT.search(name) for name in plan.types)
+
+
+def _name(argument: ArgumentSpec | None) -> str:
+    return argument.name if argument else "an output"
 
 
 def _type_name(dtype: np.dtype[np.generic]) -> str:

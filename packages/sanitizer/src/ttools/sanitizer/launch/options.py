@@ -26,6 +26,8 @@ class SanitizeOptions:
         timeout: Time limit per launch in seconds; None for no limit.
         poison: If True, unwritten memory and undefined lanes hold NaN, or negative integers.
         suggest_tolerance: If True, the report suggests a tolerance for each output.
+        accuracy_range: GPU whose range of results the check `accuracy` estimates; empty for none.
+        exact_results: If True, launches leave the exact values of the check `accuracy` in memory.
     """
 
     checks: frozenset[str]
@@ -37,6 +39,8 @@ class SanitizeOptions:
     timeout: float | None = None
     poison: bool = False
     suggest_tolerance: bool = False
+    accuracy_range: str = ""
+    exact_results: bool = False
 
     def __post_init__(self) -> None:
         """Validate numbers; `threads` is checked where threads are started."""

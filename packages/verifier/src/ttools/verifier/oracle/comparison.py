@@ -51,6 +51,7 @@ class Mismatch:
         where: Line of the user's code, as `file:line` or `file:line:column`; empty if unknown.
         witness: Program and lane of a finding, and values of variables there.
         help: Advice of a finding.
+        rounding: Sentence on whether rounding errors explain the failure; empty if unknown.
     """
 
     failure: str
@@ -59,6 +60,7 @@ class Mismatch:
     where: str = field(default="", compare=False)
     witness: str = field(default="", compare=False)
     help: str = field(default="", compare=False)
+    rounding: str = field(default="", compare=False)
 
     def reclassified(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None

@@ -84,7 +84,12 @@ def conclusion_of(found: Verification, name: str) -> str:
 def _finding(
     failure: Failure, severity: Severity, name: str, definition: SourceLocation | None
 ) -> Finding:
-    notes = [failure.witness, f"inputs: {circumstances(failure)}", failure.condition]
+    notes = [
+        failure.witness,
+        failure.rounding,
+        f"inputs: {circumstances(failure)}",
+        failure.condition,
+    ]
     if failure.consequence_of:
         notes.append(f"probably a consequence of the failure `{failure.consequence_of}`")
     notes += [f"test: {failure.test}" if failure.test else ""]

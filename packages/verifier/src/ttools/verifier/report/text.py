@@ -165,8 +165,8 @@ def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterato
     if location is not None:
         yield f"    {location_text(location, Path.cwd())}"
     yield from (f"    {line}" for line in failure.excerpt.splitlines()[:2])
-    if failure.witness:
-        yield from _wrapped(failure.witness, "    ")
+    for sentence in filter(None, [failure.witness, failure.rounding]):
+        yield from _wrapped(sentence, "    ")
     yield from _wrapped(f"inputs: {circumstances(failure)}", "    ")
     if failure.condition:
         yield from _wrapped(failure.condition, "    ")

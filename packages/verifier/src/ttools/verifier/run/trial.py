@@ -48,6 +48,8 @@ class Trial:
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
         log: Values that each launch computed, if the request was for a log.
+        accuracy: What the check `accuracy` has found, if the request was for it: `findings`,
+            `limits` (what it has not followed), and `outputs` with their largest errors.
         is_idle: If True, a constant result was correct without a launch, although no input is
             empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
@@ -80,6 +82,7 @@ class Trial:
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
     log: list[dict[str, Any]] = field(default_factory=list)
+    accuracy: dict[str, Any] = field(default_factory=dict)
     is_idle: bool = False
     is_endless: bool = False
     is_gone: bool = False
@@ -375,6 +378,7 @@ class Trials:
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
+            accuracy=answer.get("accuracy", {}),
             replaced=list(map(_in_one_line, answer.get("replaced", []))),
             tables=answer.get("tables", []),
             moved=answer.get("moved", []),

@@ -29,7 +29,15 @@ from ttools.verifier.options import MOST_CASES, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
-from ttools.verifier.result import CLASSES, Failure, Replay, Verdict, Verification, ranked
+from ttools.verifier.result import (
+    CLASSES,
+    CONSEQUENCES,
+    Failure,
+    Replay,
+    Verdict,
+    Verification,
+    ranked,
+)
 from ttools.verifier.run.all_sizes import AllSizesTried, late_text, usual_seconds
 from ttools.verifier.run.conditions import failing_condition
 from ttools.verifier.run.constant_references import ConstantReferences
@@ -39,6 +47,7 @@ from ttools.verifier.run.independent_references import IndependentReferences
 from ttools.verifier.run.loading import loaded_candidate, loaded_reference
 from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.run.replays import Replays
+from ttools.verifier.run.rounding_errors import explained_by_rounding
 from ttools.verifier.run.shrinking import shrunk
 from ttools.verifier.run.trial import Trial
 
@@ -169,6 +178,7 @@ class VerificationRun:
                     break
                 self._try(kind, case)
             self._shrink()
+            self._explain_by_rounding()
             self._describe_failing_inputs()
             if self._options.on == "gpu":
                 self._ask_gpu()
@@ -507,6 +517,19 @@ class VerificationRun:
                 if plainer is not None:
                     failed.case, failed.problem = plainer
 
+    def _explain_by_rounding(self) -> None:
+        """Find out whether rounding errors make values wrong, and at which line they arise."""
+        failed = self._failed.get("wrong_values")
+        causes = {name for name, effects in CONSEQUENCES.items() if "wrong_values" in effects}
+        if failed is None or self._processes.is_endless or causes & self._failed.keys():
+            return
+
+        def measured(how: str) -> Trial:
+            return self._anew(failed.case, accuracy=how, plan=False)
+
+        with contextlib.suppress(WorkerEndedError):
+            failed.problem = explained_by_rounding(failed.problem, measured)
+
     def _describe_failing_inputs(self) -> None:
         """Find a condition on the inputs of one failure."""
         possible = _WITH_CONDITION & self._failed.keys()
@@ -648,6 +671,7 @@ class VerificationRun:
             witness=problem.witness,
             condition=failed.condition,
             help=problem.help,
+            rounding=problem.rounding,
             issue=problem.evidence.get("issue", ""),
         )
         if failure.issue:

@@ -20,13 +20,15 @@ from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.core.gpus.launch_rules import CUDA_GRID
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
+from ttools.core.reports.accuracy import listed_shares
 from ttools.core.reports.text import witness_text
 from ttools.core.spec import tensor_on
 from ttools.interpreter.api import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
-from ttools.sanitizer.api import sanitize
+from ttools.sanitizer.api import Sanitization, sanitize
+from ttools.sanitizer.checks.accuracy import Accuracy
 from ttools.verifier.cases.tensors import (
     TensorImage,
     map_tensors,
@@ -299,7 +301,8 @@ class Candidate:
             return
         dot = request.get("dot", "exact")
         run = sanitize(
-            checks="default",
+            checks=Accuracy.name if "accuracy" in request else "default",
+            exact_results=request.get("accuracy") == "exact",
             poison=True,
             threads=1,
             first_config=True,
@@ -335,7 +338,9 @@ class Candidate:
         findings: list[Any] = []
         with run:
             yield findings
-        findings.extend(run.session.findings)
+        findings.extend(f for f in run.session.findings if f.check != Accuracy.name)
+        if "accuracy" in request:
+            seen["accuracy"] = _measured(run)
 
 
 def _too_large(grid: Sequence[int]) -> str:
@@ -344,6 +349,28 @@ def _too_large(grid: Sequence[int]) -> str:
         if count > most:
             return f"launches {count:,} programs along {axis}; CUDA allows at most {most:,}"
     return ""
+
+
+def _measured(run: Sanitization) -> dict[str, Any]:
+    """Return what the check `accuracy` has found: findings, limits, and errors of outputs."""
+    own = [finding for finding in run.session.findings if finding.check == Accuracy.name]
+    outputs = []
+    for output in run.accuracy:
+        location, share = next(iter(listed_shares(output)), (None, 0.0))
+        outputs.append(
+            {
+                "name": f"`{output.argument}` of {output.kernel}",
+                "dtype": output.dtype,
+                "ulps": output.ulps,
+                "where": "" if location is None else str(location),
+                "share": share,
+            }
+        )
+    return {
+        "findings": [_finding(finding) for finding in own if finding.severity != "note"],
+        "limits": [finding.message for finding in own if finding.kind == "unsupported"],
+        "outputs": outputs,
+    }
 
 
 def _finding(finding: Any) -> dict[str, Any]:
