@@ -62,6 +62,15 @@ def test_masks_without_advice(length: int, how: dict[str, Any]) -> None:
     assert not hints(length, **how)
 
 
+def test_the_number_of_shapes_that_need_no_mask() -> None:
+    with profile(target="sm_90", line_times=True) as prof:
+        for length in (512, 500, 1024):
+            a, b = torch.rand(64, length).half(), torch.rand(length, 64).half()
+            product_kernel[(1,)](a, b, torch.empty(64, 64), length, EVEN=False, B=64)
+    first, _ = [hint for hint in prof.analyse().advice if hint.kind == "idle_mask"]
+    assert "no lane in 2 of 3 shapes; " in first.evidence
+
+
 TTIR = """
 module {
   tt.func public @copy(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -123,13 +124,19 @@ def lines_text(locations: Iterable[SourceLocation]) -> str:
     return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items())
 
 
-def advise(evidence: Evidence, *, line_costs: bool = False) -> list[Hint]:
+def advise(
+    evidence: Evidence, alike: Sequence[Evidence] = (), *, line_costs: bool = False
+) -> list[Hint]:
     """Return the hints for a kernel, in the order of the rules.
 
     Args:
         evidence: Facts about the launches of one signature.
+        alike: The same for all signatures of the kernel.
         line_costs: If True, the kernel may be compiled again to determine what masks cost.
     """
+    rules = dict(_RULES)
+    if line_costs:
+        rules["idle_mask"] = partial(_idle_masks, alike=alike)
     hints = [
         Hint(
             kind=kind,
@@ -140,7 +147,7 @@ def advise(evidence: Evidence, *, line_costs: bool = False) -> list[Hint]:
             evidence=sentence,
             advice=advice,
         )
-        for kind, rule in (_RULES | _SLOW_RULES if line_costs else _RULES).items()
+        for kind, rule in rules.items()
         for location, number, sentence, advice in rule(evidence)
     ]
     if all(hint.kind != "bank_conflicts" for hint in hints):
@@ -434,10 +441,9 @@ def _divisions(evidence: Evidence) -> Hints:
     if not divisions:
         return
     executed = executed_by(code, counts, evidence.inspection.resources.warps)
-    by_line = {(x.location.file, x.location.line): x for x in counts.lines if x.location}
     for division in divisions:
         place = division.location
-        line = by_line.get((place.file, place.line))
+        line = _line(evidence, place)
         share = executed.lines.get((Path(place.file).name, place.line), 0.0)
         share /= executed.units.total() or 1.0
         if line is None or share < _DIVIDING:
@@ -458,17 +464,21 @@ _RECIPROCAL = (
 )
 
 
-def _idle_masks(evidence: Evidence) -> Hints:
-    """Yield loads in loops whose masks disable no lane and cost many instructions."""
+def _idle_masks(evidence: Evidence, alike: Sequence[Evidence]) -> Hints:
+    """Yield loads in loops whose masks disable no lane and cost many instructions.
+
+    Args:
+        evidence: Facts about the launches of one signature.
+        alike: The same for all signatures of the kernel.
+    """
     counts = evidence.counts
     if counts is None or evidence.inspection.machine_code is None:
         return
     loads = masked_loads_in_loops(evidence.inspection.compilation.texts["ttir"])
-    by_line = {(x.location.file, x.location.line): x for x in counts.lines if x.location}
     idle = {
         place: numbers
         for place, numbers in loads.items()
-        if (line := by_line.get((place.file, place.line))) is not None
+        if (line := _line(evidence, place)) is not None
         and line.lanes
         and not line.masked_off
         and line.executions >= _IDLE * counts.programs
@@ -480,13 +490,23 @@ def _idle_masks(evidence: Evidence) -> Hints:
     share = share_of_masks(evidence.inspection, counts, numbers)
     if share is None or share < _IDLE_SHARE:
         return
-    sentence = (
-        f"the mask holds back no lane in this launch; without masks in "
-        f"{'this line' if len(idle) == 1 else 'these lines'}, the kernel executes {share:.0%} "
-        "fewer instructions"
-    )
+    lines = "this line" if len(idle) == 1 else "these lines"
     for place in idle:
+        used = [line for other in alike if (line := _line(other, place)) is not None]
+        shapes = sum(not line.masked_off for line in used)
+        where = "in this launch" if len(used) < 2 else f"in {shapes} of {len(used)} shapes"
+        sentence = (
+            f"the mask holds back no lane {where}; without masks in {lines}, the kernel executes "
+            f"{share:.0%} fewer instructions"
+        )
         yield place, share, sentence, _SPECIALISE
+
+
+def _line(evidence: Evidence, place: SourceLocation) -> LineCounts | None:
+    """Return the work of a line in a launch; None if it is unknown."""
+    lines = evidence.counts.lines if evidence.counts else ()
+    own = ((line, line.location) for line in lines)
+    return next((x for x, at in own if at and (at.file, at.line) == (place.file, place.line)), None)
 
 
 _SPECIALISE = (
@@ -509,5 +529,3 @@ _RULES: dict[Kind, Callable[[Evidence], Hints]] = {
     "bank_conflicts": _bank_conflicts,
     "repeated_division": _divisions,
 }
-#: Rules that compile kernels again.
-_SLOW_RULES: dict[Kind, Callable[[Evidence], Hints]] = {"idle_mask": _idle_masks}

@@ -467,7 +467,9 @@ class _Analysis:
                 and signature.seconds < MATTERS * taken
             ):
                 continue
-            for hint in advise(evidence, line_costs=line_costs):
+            own = (evidence.kernel, evidence.config)
+            alike = [other for other in self._evidence if (other.kernel, other.config) == own]
+            for hint in advise(evidence, alike, line_costs=line_costs):
                 hints.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
         return list(hints.values())
 
