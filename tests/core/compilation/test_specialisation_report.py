@@ -52,12 +52,12 @@ def test_advice_has_its_cost(report: SpecialisationReport) -> None:
     (kernel,) = report.kernels
     assert kernel.advice == (
         (
-            '`n` alone causes 2 of 4 variants; `do_not_specialize=["n"]` removes them; cost: none, no '
-            "access to global memory becomes narrower"
+            '`n` alone causes 2 of 4 variants; `do_not_specialize=["n"]` removes them; cost: none, '
+            "no access to global memory becomes narrower"
         ),
         (
-            '`stride` alone causes 1 of 4 variants; `do_not_specialize=["stride"]` removes it; cost: '
-            f"accesses become narrower: line {LINE} from 64 to 32 bits"
+            '`stride` alone causes 1 of 4 variants; `do_not_specialize=["stride"]` removes it; '
+            f"cost: accesses become narrower: line {LINE} from 64 to 32 bits"
         ),
     )
 
@@ -113,8 +113,8 @@ def test_arguments_that_change_together() -> None:
     (kernel,) = explain(log_of((2, 2, 256, 256), (1, 1, 256, 256)), TARGET).kernels
     assert kernel.advice == (
         (
-            '`n` and `m` together cause 1 of 2 variants; `do_not_specialize=["n", "m"]` removes it; '
-            "cost: none, no access to global memory becomes narrower"
+            '`n` and `m` together cause 1 of 2 variants; `do_not_specialize=["n", "m"]` removes '
+            "it; cost: none, no access to global memory becomes narrower"
         ),
     )
 
