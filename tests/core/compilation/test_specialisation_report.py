@@ -30,6 +30,10 @@ def rows(x_ptr, y_ptr, n, m, stride, B: tl.constexpr):
     tl.store(y_ptr + n + m, 1.0)
 
 
+#: Line of the load and the store.
+LINE = rows.__code__.co_firstlineno + 3
+
+
 def log_of(*launches: tuple[int, int, int, int]) -> CompilationLog:
     kernel = triton.jit(rows)
     with observe_compilations() as log, interpret():
@@ -48,12 +52,12 @@ def test_advice_has_its_cost(report: SpecialisationReport) -> None:
     (kernel,) = report.kernels
     assert kernel.advice == (
         (
-            '`n` alone causes 2 of 4 variants; `do_not_specialize=["n"]` removes them; cost: none, no '
-            "access to global memory becomes narrower"
+            '`n` alone causes 2 of 4 variants; `do_not_specialize=["n"]` removes them; cost: none, '
+            "no access to global memory becomes narrower"
         ),
         (
-            '`stride` alone causes 1 of 4 variants; `do_not_specialize=["stride"]` removes it; cost: '
-            "accesses become narrower: line 27 from 64 to 32 bits"
+            '`stride` alone causes 1 of 4 variants; `do_not_specialize=["stride"]` removes it; '
+            f"cost: accesses become narrower: line {LINE} from 64 to 32 bits"
         ),
     )
 
@@ -109,8 +113,8 @@ def test_arguments_that_change_together() -> None:
     (kernel,) = explain(log_of((2, 2, 256, 256), (1, 1, 256, 256)), TARGET).kernels
     assert kernel.advice == (
         (
-            '`n` and `m` together cause 1 of 2 variants; `do_not_specialize=["n", "m"]` removes it; '
-            "cost: none, no access to global memory becomes narrower"
+            '`n` and `m` together cause 1 of 2 variants; `do_not_specialize=["n", "m"]` removes '
+            "it; cost: none, no access to global memory becomes narrower"
         ),
     )
 
@@ -144,7 +148,7 @@ def test_a_kernel_that_does_not_compile_for_the_target() -> None:
         tl.store(x_ptr + at, tl.dot(tile, tile))
 
     with observe_compilations() as log, interpret():
-        small_product[(1,)](X)
+        small_product[(1,)](X.half())
     report = explain(log, TARGET)
     (item,) = report.compilations
     assert item.cost is not None

@@ -98,7 +98,7 @@ def test_the_script_compiles_the_variants_of_the_run() -> None:
     needed = observed(launch_all)
     script = warm_up_script(needed.compilations, TARGET)
     assert script.left_out == ()
-    assert script.variants == len(needed.compilations) == 13
+    assert script.variants == len(needed.compilations) == 12
     compiled = executed(script)
     assert keys(compiled) == keys(needed)
     assert all(entry.warm_up for entry in compiled.compilations)
