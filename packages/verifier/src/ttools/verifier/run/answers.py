@@ -37,6 +37,20 @@ class _Finding(Struct):
     help: str | None
 
 
+class _OutputError(Struct):
+    name: str
+    dtype: str
+    ulps: float
+    where: str
+    share: float
+
+
+class _Accuracy(Struct):
+    findings: list[_Finding]
+    limits: list[str]
+    outputs: list[_OutputError]
+
+
 class _Error(Struct):
     kind: str
     text: str
@@ -58,6 +72,7 @@ class _Answer(Struct):
     no_plan: str = ""
     error: _Error | None = None
     unsupported: str = ""
+    accuracy: _Accuracy | None = None
 
 
 class _Results(Struct):

@@ -378,7 +378,7 @@ class Trials:
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
-            accuracy=answer.get("accuracy", {}),
+            accuracy=answer.get("accuracy") or {},
             replaced=list(map(_in_one_line, answer.get("replaced", []))),
             tables=answer.get("tables", []),
             moved=answer.get("moved", []),

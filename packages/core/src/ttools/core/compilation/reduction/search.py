@@ -21,12 +21,13 @@ from ttools.core.compilation.reduction.candidates import (
 from ttools.core.compilation.reduction.failure import CompileFailure
 from ttools.core.compilation.reduction.trial import RESOURCES, Compiler
 from ttools.core.compilation.standalone import StandaloneKernel, standalone_kernel
+from ttools.core.gpus.launch_rules import limits_of
 from ttools.core.gpus.targets import Target
 
 #: Default time limits in seconds, of the search and of one compilation.
+DEFAULT_SECONDS, DEFAULT_COMPILE_SECONDS = 300.0, 30.0
 #: Columns of the comments in scripts.
 _WIDTH = 80
-DEFAULT_SECONDS, DEFAULT_COMPILE_SECONDS = 300.0, 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +70,27 @@ class Reduction:
     def script(self) -> str:
         """Return a script that shows the failure with Triton only."""
         note = "".join(f"{line}\n" for text in self.summary for line in _comment(text))
-        after = ""
-        if self.failure.kind == "resources":
-            text = f"{self.failure.message}; {self.failure.error}"
-            after = (
-                "# Triton rejects the kernel when it is launched on such a GPU.\n"
-                f"raise SystemExit({text!r})"
-            )
+        after = self._comparison() if self.failure.kind == "resources" else ""
         return note + self.kernel.script(self.target, after)
+
+    def _comparison(self) -> str:
+        """Return statements that compare the compiled kernel's needs with the GPU's resources."""
+        limits = limits_of(self.target)
+        rules = {
+            "threads": ("num_warps", self.target.threads, limits.threads, "threads per block"),
+            "cluster": ("num_ctas", 1, limits.cluster, "blocks per cluster"),
+            "shared_memory": ("shared", 1, limits.shared, "bytes of shared memory"),
+            "tensor_memory": ("tmem_size", 1, limits.tensor_memory, "columns of tensor memory"),
+        }
+        name, factor, available, unit = rules[self.failure.error]
+        needed = f"compiled.metadata.{name}{f' * {factor}' if factor > 1 else ''}"
+        return (
+            "# Triton rejects such a kernel when it is launched.\n"
+            f"needed, available = {needed}, {available}\n"
+            "if needed > available:\n"
+            f'    message = f"needs {{needed:,}} {unit}, but only {{available:,}} are available"\n'
+            "    raise SystemExit(message)"
+        )
 
     @property
     def summary(self) -> list[str]:
