@@ -21,6 +21,10 @@ COMMANDS = {
     "prove": ["prove", f"{_EXAMPLES / 'learning' / 'all_sizes.py'}:run", "n=1:8589934592"],
     "interpret": ["interpret", str(_EXAMPLES / "softmax.py")],
     "inspect": ["inspect", "--gpu", "h100", str(_EXAMPLES / "softmax.py")],
+    "configurations": [
+        *("inspect", "--all-configs", "--gpu", "sm_80,sm_90"),
+        str(_EXAMPLES / "autotuned.py"),
+    ],
     "profile": ["profile", "--gpu", "h100", str(_EXAMPLES / "layer_norm.py")],
     "verify": ["verify", *_FEW_CASES, f"{_CANDIDATES}:keeps_dimension"],
     "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],

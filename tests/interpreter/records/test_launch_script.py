@@ -69,6 +69,7 @@ from more import twice
 
 SCALE = tl.constexpr(5)
 acc = 1  # the kernel has a local variable of this name
+EARLY = tl.constexpr(7)
 
 
 @triton.jit
@@ -76,6 +77,8 @@ def sums(x_ptr, out_ptr, MODE: tl.constexpr, B: tl.constexpr = h.BLOCK):
     acc = tl.zeros((B,), h.DTYPE)
     scale = first(x_ptr, tl.arange(0, B))
     acc += scale * SCALE + h.scale(scale) + h.half(B) + h.SIZES[1]
+    EARLY = EARLY + 1  # reads the global
+    acc += EARLY
     if MODE == m.Mode.TWICE and m.Mode.ONCE.value == 1:
         acc = twice(acc)
     tl.store(out_ptr + tl.arange(0, B), tl.math.floor(acc))

@@ -420,6 +420,7 @@ class _References(ast.NodeVisitor):
         self._is_compiled = source.is_kernel
         self.every_local = _locals(self.tree)
         self._hidden: set[str] = self.every_local
+        self._first_assignments = _first_assignments(self.tree)
 
     def name_span(self) -> tuple[int, int]:
         """Return the place of the name after `def` or `class`."""
@@ -487,7 +488,9 @@ class _References(ast.NodeVisitor):
             self._refer([node.id], [node])
 
     def _refer(self, names: list[str], nodes: Sequence[ast.expr]) -> None:
-        if names[0] in self._hidden or names[0] not in self._source.scope:
+        if names[0] not in self._source.scope:
+            return
+        if names[0] in self._hidden and not self._is_read_early(nodes[0]):
             return
         value = self._source.scope[names[0]]
         if getattr(builtins, names[0], self) is value:
@@ -497,6 +500,14 @@ class _References(ast.NodeVisitor):
         )
         if not self._in_f_string:
             self.changes.append((*self._span(nodes[count - 1]), placeholder))
+
+    def _is_read_early(self, node: ast.expr) -> bool:
+        """Return whether a name is read before the kernel assigns a variable of this name.
+
+        Triton then reads the global, unlike Python: `n = n * 2` is valid if `n` is a global.
+        """
+        end = self._first_assignments.get(getattr(node, "id", ""))
+        return self._is_compiled and end is not None and (node.lineno, node.col_offset) < end
 
     def _span(self, node: ast.expr) -> tuple[int, int]:
         start = self._offset(node.lineno, node.col_offset)
@@ -518,6 +529,24 @@ def _locals(tree: ast.AST) -> set[str]:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
     return names
+
+
+def _first_assignments(tree: ast.AST) -> dict[str, tuple[int, int]]:
+    """Return, for names that only assignments bind, the end of the first such statement.
+
+    Loop variables and parameters are left out: they hide a global from the start.
+    """
+    others = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    ends: dict[str, tuple[int, int]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.comprehension, ast.NamedExpr)):
+            others |= assigned_names(node.target)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in assigned_names(*targets):
+                ends[name] = min(end, ends.get(name, end))
+    return {name: end for name, end in ends.items() if name not in others}
 
 
 def _line_starts(text: str) -> list[int]:

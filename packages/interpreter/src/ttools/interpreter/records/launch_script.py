@@ -52,6 +52,7 @@ class _Launch:
             the number is the index of the tensor in `tensors`.
         tensors: The tensors among the arguments, with the names of their parameters.
         options: Expressions of the launch options by name.
+        seed: Seed of torch's generator for the CPU when the launch was made.
         needs_allocator: True if the kernel may need memory from `triton.set_allocator`.
     """
 
@@ -60,6 +61,7 @@ class _Launch:
     arguments: Mapping[str, str]
     tensors: Sequence[tuple[str, TensorSpec]]
     options: Mapping[str, str]
+    seed: int
     needs_allocator: bool
 
 
@@ -87,6 +89,8 @@ class LaunchScript:
         Raises:
             UnsupportedError: The kernel or an argument cannot be written as source.
         """
+        import torch
+
         function, source = launch.kernel.function, launch.kernel.source
         if function is None:
             raise UnsupportedError("its Python source is not known")
@@ -111,6 +115,7 @@ class LaunchScript:
                 arguments=texts,
                 tensors=arguments.tensors,
                 options=written,
+                seed=torch.initial_seed(),
                 needs_allocator=has_allocator() or _MAKES_DESCRIPTOR in launch.kernel.variants.ttir,
             )
         )
@@ -354,10 +359,9 @@ class _Function:
             storage: Contents.of(self._storages[storage], self._launch.tensors[members[0]][1].dtype)
             for storage, members in groups.items()
         }
-        draws = RandomDraws()
-        drawn = draws.found(contents)
+        drawn = RandomDraws(self._launch.seed).found(contents)
         if drawn:
-            lines.append(f"generator = torch.Generator().manual_seed({draws.seed})")
+            lines.append(f"generator = torch.Generator().manual_seed({self._launch.seed})")
         # The statements draw numbers in the order in which the program drew them.
         for storage in [*drawn, *(storage for storage in groups if storage not in drawn)]:
             members = groups[storage]

@@ -186,19 +186,16 @@ def _similar(filling: Filling, contents: Contents) -> str:
 class RandomDraws:
     """Recognises contents that a program drew from torch's generator for the CPU.
 
-    The generator's seed is known, so the first numbers that it returns can be drawn again and
-    compared with the contents.
+    The first numbers that the generator returns can be drawn again and compared with the contents.
 
-    Attributes:
-        seed: The seed, if contents were recognised; None otherwise.
+    Args:
+        seed: Seed of the generator.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
         import torch
 
-        self.seed: int | None = None
-        self._initial_seed = int(torch.initial_seed())
-        self._generator = torch.Generator().manual_seed(self._initial_seed)
+        self._generator = torch.Generator().manual_seed(seed)
 
     def found(self, contents: Mapping[int, Contents]) -> dict[int, str]:
         """Return expressions for the contents that are recognised, in the order of the draws.
@@ -216,7 +213,6 @@ class RandomDraws:
             number, text = next(self._next(rest), (None, ""))
             if number is None:
                 return texts
-            self.seed = self._initial_seed
             texts[number] = text
             del rest[number]
 
