@@ -77,9 +77,7 @@ class CacheMisses:
             return f"{stored}: the most similar one differs: {'; '.join(listed)}"
         headers = {header for folder, _ in others if (header := _header(folder, entry)) is not None}
         if _header(own[0], entry) in headers:
-            return (
-                f"{stored}: the text of the kernel or a callee, a constant or the file changed"
-            )
+            return f"{stored}: the text of the kernel or a callee, a constant or the file changed"
         return f"{stored}: none has this specialisation"
 
     @cached_property
