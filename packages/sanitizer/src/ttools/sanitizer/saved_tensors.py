@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -29,6 +30,7 @@ from ttools.core.patches import Patches
 from ttools.interpreter.abi.region import Region, region_of
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.unwritten_output import stores
+from ttools.sanitizer.memory.host_storages import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 
 if TYPE_CHECKING:
@@ -147,18 +149,27 @@ class SavedTensors:
     def _compare(self, outputs: Any) -> None:
         """Report the saved tensors of a graph to which earlier launches have stored."""
         thread = threading.get_ident()
+        by_storage: defaultdict[int, list[_Stored]] = defaultdict(list)
         with self._lock:
-            stored = {key: s for key, s in self._stored.items() if s.thread == thread}
-        for node in _nodes(outputs) if stored else ():
-            if node._sequence_nr() >= max(s.sequence for s in stored.values()):
+            for stored in self._stored.values():
+                if stored.thread == thread:
+                    by_storage[stored.region.storage[0]].append(stored)
+        if not by_storage:
+            return
+        last = max(stored.sequence for own in by_storage.values() for stored in own)
+        reported: set[int] = set()
+        for node in _nodes(outputs):
+            if node._sequence_nr() >= last:
                 continue
             for tensor in _saved(node):
-                for key, one in list(stored.items()):
-                    if one.is_after(node) and _overlaps(one, tensor):
-                        self._report(_completed(one.finding, node))
-                        del stored[key]
-            if not stored:
-                return
+                for stored in by_storage.get(start_of(tensor) or 0, ()):
+                    if (
+                        id(stored) not in reported
+                        and stored.is_after(node)
+                        and _overlaps(stored, tensor)
+                    ):
+                        reported.add(id(stored))
+                        self._report(_completed(stored.finding, node))
 
 
 def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
