@@ -41,7 +41,8 @@ class CacheMisses:
     def __init__(
         self, compilations: Sequence[LoggedCompilation], folder: Path | None = None
     ) -> None:
-        self._own = {str(entry.metadata.get("hash")) for entry in compilations}
+        compiled = (entry for entry in compilations if not entry.cached)
+        self._own = {str(entry.metadata.get("hash")) for entry in compiled}
         self._names = {entry.source.name[:_LONGEST_NAME] for entry in compilations}
         self._folder = folder or disk_cache_folder()
 

@@ -193,8 +193,8 @@ class _Leaf:
 
 
 def _value(value: Any) -> str:
-    python = getattr(value, "fn", None)
-    return f"`{python.__name__}`" if hasattr(python, "__name__") else repr(value)
+    name = getattr(getattr(value, "fn", None), "__name__", None)
+    return repr(value) if name is None else f"`{name}`"
 
 
 def _leaves(source: KernelSource) -> dict[str, list[_Leaf]]:
