@@ -166,9 +166,10 @@ def _first_failing(program: Program, chosen: ReduceOptions) -> StandaloneKernel 
                 say("warning", f"`{message.name}` is left out: {message.reason}")
                 continue
             count += 1
-            if gpu.compile(message) is not None:
-                say("note", f"`{message.name}` does not compile: the script ends here")
-                return message
+            kernel: StandaloneKernel = message
+            if gpu.compile(kernel) is not None:
+                say("note", f"`{kernel.name}` does not compile: the script ends here")
+                return kernel
     if not count:
         which = f" named {', '.join(chosen.only)}" if chosen.only else ""
         raise UsageError(f"no kernel{which} was launched, so there is nothing to reduce")
