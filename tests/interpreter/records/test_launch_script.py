@@ -335,6 +335,37 @@ def test_a_launch_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     assert (tmp_path / "a.tt").exists()
 
 
+@triton.jit
+def negated(x):
+    return -x
+
+
+@triton.jit
+def negate(negate, negated_ptr):  # parameters with the names of functions
+    tl.store(negated_ptr, negated(tl.load(negate)))
+
+
+@triton.jit
+def store_length(x_ptr, TABLE: tl.constexpr):
+    tl.store(x_ptr, negated(tl.load(x_ptr)))
+
+
+def test_a_refused_launch_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    x, y = torch.ones(1), torch.zeros(1)
+    with record(script=script) as recorder:
+        store_length[(1,)](x, complex(1, 2))
+        negate[(1,)](x, y)
+    assert (recorder.recorded, recorder.in_script) == (2, 1)
+    assert "argument `TABLE` is or contains an object of type complex" in recorder.notes[0]
+    text = script.read_text()
+    assert "store_length" not in text
+    assert "negate_2 = torch.full" in text
+    ran = PYTHON.run(["-m", "ttools_entry", "interpret", "--device-map", "off", str(script)])
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "negate tensor([-1.])\nnegated_ptr tensor([1.])\n"
+
+
 def test_a_script_replaces_only_earlier_scripts(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match="exists and is not a script that ttools recorded"):

@@ -19,7 +19,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -87,6 +87,14 @@ class SourceClosure:
             definition = self._definitions[self._import(sys.modules[module], name)]
             definition.is_fixed = True
 
+    def copy(self) -> SourceClosure:
+        """Return a copy, which is used for an addition that may fail half-way."""
+        other = SourceClosure(tuple(self._reserved))
+        other._definitions = [replace(item, plain=set(item.plain)) for item in self._definitions]
+        other._numbers, other._order = dict(self._numbers), list(self._order)
+        other._locals = set(self._locals)
+        return other
+
     def expression(self, value: Any, what: str) -> str:
         """Return an expression for a value, with placeholders, and collect what it refers to.
 
@@ -140,7 +148,7 @@ class SourceClosure:
         Raises:
             UnsupportedError: Two objects need the same name.
         """
-        names = self._names()
+        names = self.names()
 
         def named(text: str) -> str:
             return _PLACEHOLDER.sub(lambda found: names[int(found[1])], text)
@@ -160,7 +168,12 @@ class SourceClosure:
 
     # ---- names
 
-    def _names(self) -> dict[int, str]:
+    def names(self) -> dict[int, str]:
+        """Return the names of the definitions by their numbers.
+
+        Raises:
+            UnsupportedError: Two objects need the same name.
+        """
         names: dict[int, str] = {}
         taken: set[str] = set(self._reserved)
         fixed = [n for n in self._order if self._definitions[n].is_fixed]

@@ -96,7 +96,8 @@ class LaunchScript:
             raise UnsupportedError("its Python source is not known")
         if function.is_gluon():
             raise UnsupportedError("it is a Gluon kernel")
-        arguments = _Arguments(self._closure, record.spec.arguments)
+        closure = self._closure.copy()
+        arguments = _Arguments(closure, record.spec.arguments)
         texts = {
             name: arguments.expression(name, kind, value)
             for (name, kind), value in zip(source.signature.items(), _passed(launch), strict=True)
@@ -104,21 +105,22 @@ class LaunchScript:
         if options is None:
             options = _recorded_options(launch.kernel.options)
         written = {
-            name: self._closure.expression(value, f"the option `{name}`")
+            name: closure.expression(value, f"the option `{name}`")
             for name, value in options.items()
             if value is not None
         }
-        self._launches.append(
-            _Launch(
-                kernel=self._closure.kernel(function),
-                record=record,
-                arguments=texts,
-                tensors=arguments.tensors,
-                options=written,
-                seed=torch.initial_seed(),
-                needs_allocator=has_allocator() or _MAKES_DESCRIPTOR in launch.kernel.variants.ttir,
-            )
+        made = _Launch(
+            kernel=closure.kernel(function),
+            record=record,
+            arguments=texts,
+            tensors=arguments.tensors,
+            options=written,
+            seed=torch.initial_seed(),
+            needs_allocator=has_allocator() or _MAKES_DESCRIPTOR in launch.kernel.variants.ttir,
         )
+        closure.names()  # refuses the launch if two objects need the same name
+        self._launches.append(made)
+        self._closure = closure
 
     def write(
         self, path: Path, storages: Sequence[Storage], made_by: Mapping[str, str]
@@ -139,11 +141,16 @@ class LaunchScript:
         import torch
 
         data: dict[str, Any] = {}
-        functions = [
-            _Function(launch, storages, data, number if len(self._launches) > 1 else None)
-            for number, launch in enumerate(self._launches)
-        ]
-        bodies = [function.text() for function in functions]
+        names = frozenset(self._closure.names().values())
+        try:
+            bodies = [
+                _Function(
+                    launch, storages, names, data, number if len(self._launches) > 1 else None
+                ).text()
+                for number, launch in enumerate(self._launches)
+            ]
+        except UnsupportedError as error:
+            raise UsageError(f"cannot write `{path}`: {error.what}") from error
         imports, definitions, texts = self._closure.texts(*bodies)
         text = _text(path, self._launches, made_by, imports, definitions, texts, bool(data))
         tensors = path.with_suffix(DATA_SUFFIX)
@@ -311,6 +318,7 @@ class _Function:
 
     Args:
         storages: The memory of the record.
+        names: Names of the functions and constants in the script.
         data: Receives the contents that are stored in the data file, by key.
         number: Number of the launch; None if it is the only one.
     """
@@ -319,13 +327,14 @@ class _Function:
         self,
         launch: _Launch,
         storages: Sequence[Storage],
+        names: frozenset[str],
         data: dict[str, Any],
         number: int | None,
     ) -> None:
         self._launch, self._storages, self._data = launch, storages, data
         self.name = "launch" if number is None else f"launch_{number}"
         self._prefix = "" if number is None else f"{number}."
-        self._taken: set[str] = {*_RESERVED, "triton", "tl", "torch"}
+        self._taken: set[str] = {*_RESERVED, *names}
 
     def text(self) -> str:
         """Return the source of the function, with placeholders."""
