@@ -7,7 +7,6 @@ browser serves all tests because starting it takes most of the time of opening a
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -76,14 +75,6 @@ class Chromium:
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", answer))
         return answer["result"].get("value")
-
-    def screenshot(self, page: Path, image: Path, *, width: int = 1280, dark: bool = False) -> None:
-        """Write a picture of a whole page to a PNG file."""
-        context, session = self._open(page, width, dark)
-        options = {"format": "png", "captureBeyondViewport": True}
-        answer = self._ask("Page.captureScreenshot", session, **options)
-        self._ask("Target.disposeBrowserContext", browserContextId=context)
-        image.write_bytes(base64.b64decode(answer["data"]))
 
     def _open(self, page: Path, width: int, dark: bool) -> tuple[str, str]:
         """Open a page in a new profile and run its scripts; return the profile and the session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,27 @@ def test_help_lists_all_commands(started_ttools: Run) -> None:
     assert result.returncode == 0
     for name in COMMANDS:
         assert f" {name} " in result.stdout
+
+
+def test_help_imports_only_what_commands_declare() -> None:
+    """Reports, metrics, GPUs and metadata of distributions are imported by commands that run."""
+    script = "import sys, ttools.cli.app; print(*sys.modules)"
+    listed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    imported = set(listed.stdout.split())
+    assert "ttools.cli.profile.command" in imported
+    assert not imported & {
+        "importlib.metadata",
+        "torch",
+        "triton",
+        "ttools.cli.profile.report",
+        "ttools.core.compilation.compile_errors",
+        "ttools.core.device_map.mapping",
+        "ttools.core.gpus.devices",
+        "ttools.core.reports.sizes",
+        "ttools.profiler.metrics",
+    }
 
 
 def test_no_arguments_is_a_usage_error(called_ttools: Run) -> None:

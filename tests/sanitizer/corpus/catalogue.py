@@ -6,7 +6,6 @@ and has to be in the function around the line.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -94,15 +93,3 @@ def marked_lines(file: str) -> dict[int, str]:
     """Return the kinds of the expected findings of a file, by line."""
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     return {n: m[1] for n, line in enumerate(lines, 1) if (m := _MARK.search(line)) is not None}
-
-
-@lru_cache(maxsize=256)
-def function_around(file: str, line: int) -> str | None:
-    """Return the name of the innermost function around a line, or None."""
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
-    ]
-    return max(around, key=lambda node: node.lineno).name if around else None

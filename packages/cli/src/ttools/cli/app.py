@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -75,6 +74,8 @@ app.command("doctor", cls=Command)(doctor_command)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         stdout().print(f"ttools {version('ttools-cli')}")
         raise typer.Exit
 

@@ -21,7 +21,6 @@ from ttools.cli.console import say, show_error
 from ttools.cli.launch_files import KernelFile, Replay, read_launch, run_launch, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
 from ttools.core.configuration import read
-from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import, import_quickly
@@ -178,6 +177,7 @@ def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
     Yields:
         The run that checks accesses; None on a GPU, where they raise exceptions.
     """
+    from ttools.core.device_map.mapping import VARIABLE
     from ttools.sanitizer import sanitize
 
     if gpu_usable() and (device_map or read(VARIABLE) or "off") == "off":
@@ -241,6 +241,7 @@ def devices_for(choice: str | None) -> Iterator[None]:
     Raises:
         UsageError: The value is not a valid device map.
     """
+    from ttools.core.device_map.mapping import devices_by_default
 
     def announce() -> None:
         say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")

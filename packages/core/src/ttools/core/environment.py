@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal
@@ -123,6 +122,8 @@ def processors() -> int:
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of an installed distribution, or None if it is not installed."""
+    from importlib import metadata  # takes as long as all other imports of this module
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

@@ -11,7 +11,7 @@ from ttools.ir.dialects.traits import COMBINES, LOOP, STRUCTURED
 def outside_combines(op: Operation) -> Iterator[Operation]:
     """Yield `op` and the operations in it, except those in reductions, scans and maps."""
     yield op
-    if op.regions and not op.has(COMBINES):
+    if op.regions and COMBINES not in op.traits:
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.operations:
@@ -26,7 +26,7 @@ def blocks_within(region: Region) -> Iterator[Block]:
     for block in region.blocks:
         yield block
         for op in block.operations:
-            if op.has(STRUCTURED):
+            if STRUCTURED in op.traits:
                 for inner in op.regions:
                     yield from blocks_within(inner)
 
@@ -36,7 +36,7 @@ def loop_depth(block: Block | None) -> int:
     depth = 0
     parent = None if block is None else block.parent_op
     while parent is not None:
-        depth += parent.has(LOOP)
+        depth += LOOP in parent.traits
         parent = parent.parent_op
     return depth
 

@@ -11,8 +11,6 @@ from ttools.cli.children import say_child_launches
 from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
 from ttools.cli.options import given_gpu
 from ttools.cli.profile import options as profile_options
-from ttools.cli.profile import report as profile_report
-from ttools.cli.profile.inside import profile_inside
 from ttools.cli.progress import State, progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 from ttools.core.environment import is_gpu_broken
@@ -69,6 +67,8 @@ def profile_command(
     keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools profiles")
     if inside is not None:
+        from ttools.cli.profile.inside import profile_inside
+
         if on == "cpu":
             raise UsageError("--inside measures kernels on a GPU; omit --on cpu")
         status = profile_inside(
@@ -82,6 +82,8 @@ def profile_command(
             timeout=timeout,
         )
         raise typer.Exit(status)
+
+    from ttools.cli.profile import report as profile_report
     from ttools.profiler import profile
     from ttools.profiler.report.analysis import Progress
 

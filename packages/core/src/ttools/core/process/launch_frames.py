@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from ttools.core.compilation.compile_errors import explain_in_message
 from ttools.core.errors import StandInError, TtoolsError
 from ttools.core.ownership import Owner, owner_of_frame
 
@@ -52,6 +51,9 @@ def hide_launch_frames(error: BaseException) -> None:
     Frames of Triton or ttools in which Python itself raised an error stay, because they show the
     cause.
     """
+    # Few programs fail, so they need not wait for this import.
+    from ttools.core.compilation.compile_errors import explain_in_message
+
     visited: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in visited:

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ttools.core.findings.causes import Cause
-from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
-from ttools.core.findings.suppressions import Suppressed
+from ttools.core.findings.findings import SEVERITIES, Finding, Severity
 from ttools.core.location import shown_path
-from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
-from ttools.core.reports.cases import CasesVerdict
-from ttools.core.reports.sizes import SizesVerdict
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # commands import this module to format a number; the others take far longer
+    from ttools.core.findings.causes import Cause
+    from ttools.core.findings.findings import TallyEntry, Unfinished
+    from ttools.core.findings.suppressions import Suppressed
+    from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
+    from ttools.core.reports.cases import CasesVerdict
+    from ttools.core.reports.sizes import SizesVerdict
     from ttools.core.reports.tensor_map import TensorMap
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"

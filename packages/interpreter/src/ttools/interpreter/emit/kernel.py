@@ -169,7 +169,7 @@ def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
         name = str(function.attributes["sym_name"])
         active.add(name)
         for op in function.walk():
-            if op.has(CALL):
+            if CALL in op.traits:
                 target = str(op.attributes["callee"])
                 if target in active:
                     raise InvalidKernelError(f"recursion in {target}", op.location)

@@ -127,7 +127,7 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
         return False
     if any(v.is_tensor for v in op.operands) and not op.results[0].is_tensor:
         return False  # the operation reads a tile at its place in order to compute a scalar
-    if op.has(LOADS):  # this load is not stored, so the launch never writes the memory
+    if LOADS in op.traits:  # this load is not stored, so the launch never writes the memory
         return op.results[0].is_tensor
     return op.has(VIEW, FROM_COORDINATES) or (
         elementwise.is_elementwise(op.name) and not elementwise.has_effects(op)

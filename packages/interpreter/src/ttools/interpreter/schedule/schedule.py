@@ -128,9 +128,9 @@ class _Planner:
             self._keep_loads_in_place(ops)
         if self.fused:
             for op in ops:
-                if op.has(COUNTED):
+                if COUNTED in op.traits:
                     self._share_carried(op)
-                elif op.has(CONDITIONAL):
+                elif CONDITIONAL in op.traits:
                     share_results(op, self.plan)
             plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
@@ -142,7 +142,7 @@ class _Planner:
         counted once.
         """
         for op in ops:
-            if op.has(LOADS) and op.result.is_tensor and not self.plan.is_stored(op.result):
+            if LOADS in op.traits and op.result.is_tensor and not self.plan.is_stored(op.result):
                 users = self._evaluators(op.result)
                 blocks = {id(user.parent) for user in users}
                 if blocks != {id(op.parent)} and not self._only_again_in_branches(op, users):
@@ -170,7 +170,7 @@ class _Planner:
             outermost = ancestor_in(user, load.parent)
             if outermost is None or not in_place or order[outermost] < min(in_place):
                 return False
-            if any(not op.has(CONDITIONAL) for op in around(user, load.parent)):
+            if any(CONDITIONAL not in op.traits for op in around(user, load.parent)):
                 return False
         return True
 
@@ -205,15 +205,15 @@ class _Planner:
         for value in _addressed(op):
             if value not in self.plan.stored:
                 self.plan.store(value, widened=op.name == "tt.dot")
-        if op.has(LOADS):
+        if LOADS in op.traits:
             self._load(op)
-        elif op.has(FUNCTION):
+        elif FUNCTION in op.traits:
             self._block_arguments(op)
-        elif op.has(COUNTED):
+        elif COUNTED in op.traits:
             self._carry(op)
-        elif op.has(STRUCTURED):
+        elif STRUCTURED in op.traits:
             self._store_all(op.results)
-            (self._yields if op.has(LOOP) else self._branches)(op)
+            (self._yields if LOOP in op.traits else self._branches)(op)
         elif op.name == "tt.dot_scaled":
             self._scaled_operands(op)
 
@@ -267,9 +267,9 @@ class _Planner:
     def _should_store(self, value: Value, cost: int) -> bool:
         if not self.fused:
             op = value.defining_op
-            return op is None or not (op.has(CONSTANT) or op.name == "ub.poison")
+            return op is None or not (CONSTANT in op.traits or op.name == "ub.poison")
         op = value.defining_op
-        if op is None or op.has(COUNTED):
+        if op is None or COUNTED in op.traits:
             return False
         if cost < COSTLY_REPEATED:
             return False
@@ -283,7 +283,7 @@ class _Planner:
     def _is_too_long(self, value: Value, cost: int) -> bool:
         """Return whether a value must be stored in order to limit the compilation time."""
         op = value.defining_op
-        if not self.fused or op is None or op.has(COUNTED):
+        if not self.fused or op is None or COUNTED in op.traits:
             return False
         return cost >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
 
@@ -302,7 +302,7 @@ class _Planner:
     def _repeats(self, value: Value, user: Operation) -> bool:
         if user.name == "tt.broadcast":
             return True
-        if user.has(COUNTED):  # the initial value of a carried tensor that is an expression
+        if COUNTED in user.traits:  # the initial value of a carried tensor that is an expression
             return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
         if user.name == "tt.expand_dims":
             return any(self._repeats(user.result, use) for use, _ in user.result.uses)
@@ -321,9 +321,9 @@ class _Planner:
         if op in self.plan.lane_swaps:
             return self.cost(self.plan.lane_swaps[op][0]) + 2
         cost = 0
-        if op is not None and not op.has(COUNTED):
+        if op is not None and COUNTED not in op.traits:
             cost = sum(self.cost(v) for v in op.operands)
-            if op.has(LOADS):
+            if LOADS in op.traits:
                 cost = 2 if self.regularity.is_regular(op.operands[0]) else 24
                 if self.guarded:
                     cost = max(cost, COSTLY_REPEATED)
@@ -418,4 +418,4 @@ def _writes_after_reading(op: Operation, position: int) -> bool:
         return False  # each result is computed in another loop, which reads the operands again
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
-    return elementwise.is_elementwise(op.name) or op.has(DISPLACES)
+    return elementwise.is_elementwise(op.name) or DISPLACES in op.traits

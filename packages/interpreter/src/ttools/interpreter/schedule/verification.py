@@ -103,7 +103,7 @@ class _Checker:
     def waits(self, op: Operation) -> bool:
         """Return whether an operation is a load that is delayed but must precede later writes."""
         return (
-            op.has(READS)
+            READS in op.traits
             and op.results[0].is_tensor
             and not self.plan.is_stored(op.results[0])
             and not loads_unwritten(op, self.facts.readonly, self.provenance)
@@ -174,7 +174,7 @@ class _Checker:
 
     def structured(self, op: Operation) -> None:
         """Check a loop or branch, along the edges of control flow that the operation declares."""
-        is_counted = op.has(COUNTED)
+        is_counted = COUNTED in op.traits
         if is_counted:
             for carried in carried_values(op):
                 if carried.argument in self.plan.increments:
@@ -217,7 +217,7 @@ class _Checker:
     def operation(self, op: Operation) -> None:
         traits = op.traits
         holder = op.parent_op
-        ends_region = TERMINATOR in traits and holder is not None and holder.has(STRUCTURED)
+        ends_region = TERMINATOR in traits and holder is not None and STRUCTURED in holder.traits
         if BRANCH in traits or ends_region:
             return  # the values that it passes are handled by the edges of control flow
         if STRUCTURED in traits:

@@ -50,9 +50,9 @@ class _Uniform(OnDemand[bool]):
         op = value.defining_op
         if not value.is_tensor or op is None:
             return not value.is_tensor
-        if op.has(FROM_COORDINATES):
+        if FROM_COORDINATES in op.traits:
             return op.constant is not None and op.constant.is_splat
-        if (op.has(VIEW) and len(op.operands) == 1) or op.has(ELEMENTWISE):
+        if (VIEW in op.traits and len(op.operands) == 1) or ELEMENTWISE in op.traits:
             return all(self.known[operand] for operand in op.operands)
         return False
 
@@ -104,7 +104,7 @@ class Regularity:
         Usually one division per chunk of lanes is enough. If the result were stored in memory,
         later operations could not recognise that it is constant or contiguous within a chunk.
         """
-        if not op.has(DIVIDES):
+        if DIVIDES not in op.traits:
             return False
         index, divisor = op.operands
         regular = self.is_regular(index) and not self.is_uniform(index)
@@ -124,7 +124,7 @@ class Regularity:
             if op is None or summed is None:
                 return None
             first, second = summed
-            if op.has(COMMUTATIVE) and self.is_uniform(first) and not self.is_uniform(second):
+            if COMMUTATIVE in op.traits and self.is_uniform(first) and not self.is_uniform(second):
                 first, second = second, first
             if not self.is_uniform(second):
                 return None

@@ -173,15 +173,6 @@ class UninitialisedMemory:
                 return None
             return storage.refresh().view(np.bool_)
 
-    def reference_to(self, start: int) -> Any:
-        """Return a weak reference to the storage at an address; None if it is not watched.
-
-        The method `expired` of the reference returns whether the storage is freed.
-        """
-        with self._lock:
-            storage = self._find(start)
-            return None if storage is None else storage.reference
-
     def mark_output(self, start: int) -> None:
         """Mark a storage whose unwritten elements are reported when they are read."""
         with self._lock:

@@ -57,7 +57,7 @@ def apply_region(
 
 def outline_regions(module: Module) -> None:
     """Convert the regions that cannot be computed in all lanes at once to functions."""
-    for op in [op for op in module.walk() if op.has(COMBINES)]:
+    for op in [op for op in module.walk() if COMBINES in op.traits]:
         if not _is_straight(op):
             outline(module, op)
 
