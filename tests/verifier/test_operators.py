@@ -295,6 +295,17 @@ def test_bytes_of_floats_that_are_viewed_as_bools_are_tested() -> None:
     assert work.counts == {"any": (0, 64, 64)}
 
 
+def test_elements_that_a_view_combines_are_counted_one_by_one() -> None:
+    words = TensorSpec(storage=0, offset=0, shape=(4,), strides=(1,), dtype="int64", itemsize=8)
+    work = Work()
+    work.contains_items(0, 1)
+    work.operator("aten::bitwise_and.Scalar", [words], [replace(words, storage=1)])
+    work.operator("aten::bitwise_or.Scalar", [replace(words, storage=1)], [words])
+    assert work.counts == {"bitwise_and": (32, 0, 32), "bitwise_or": (32, 0, 32)}
+    x = torch.arange(16, dtype=torch.int8)
+    assert problems_of(lambda x: x.view(torch.int64) & 0x7F, x, x + 1)
+
+
 def test_an_argument_without_elements_permits_torch_only_if_the_result_depends_on_it() -> None:
     x, bias = torch.randn(16), torch.empty(0)
     recorder = PlanRecorder([("x", x), ("bias", bias)], is_on_host=False)

@@ -87,6 +87,7 @@ class Executor:
                 if tensors[storage.argument].is_floating_point():
                     self.work.contains_floats(number)
         for tensor in tensors.values():
+            self.work.contains_items(memory.number(tensor), tensor.element_size())
             self._moved.argument(memory.number(tensor), tensor)
         self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
         self._constants = ConstantValues(numbers_of(plan))
