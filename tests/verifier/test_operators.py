@@ -248,6 +248,10 @@ def test_elements_that_torch_moved_are_known_again(
 X = torch.randn(13, 17, generator=torch.Generator().manual_seed(0))
 
 
+#: Rows of X in another order, one of them twice.
+ROWS = [2, 5, 2, 9, 1, 0, 12, 10, 3, 11, 4]
+
+
 def between(x: torch.Tensor) -> torch.Tensor:
     """Return a tensor in which there is a gap behind each element of x."""
     return torch.stack([x, torch.zeros_like(x)], dim=-1)
@@ -264,6 +268,7 @@ def without_first_row(x: torch.Tensor) -> torch.Tensor:
         (torch.cat([X.flip(0), torch.zeros(2, 17)]).view(torch.int32), X.flip(0), 1.0, 1.0),
         (between(X.flip(0)), X.flip(0) * 1.00001, 1.0, 1.0),
         (without_first_row(X.t()), X.t().contiguous(), 0.9, 0.95),
+        (X[[8, *ROWS]], X[[7, *ROWS]], 0.9, 0.95),
         (torch.cat([X, torch.zeros(2, 17)]).bfloat16(), X.bfloat16(), 1.0, 1.0),
         (torch.nn.functional.pad(X, (0, 15, 0, 3)), X.t().contiguous(), 0.0, 0.0),
         (torch.cat([X, torch.zeros(2, 17)]), X.flip(0), 0.0, 0.0),
