@@ -343,6 +343,10 @@ def test_elements_that_torch_moved_are_known_again(
 X = torch.randn(13, 17, generator=torch.Generator().manual_seed(0))
 
 
+#: Rows of X in another order, one of them twice.
+ROWS = [2, 5, 2, 9, 1, 0, 12, 10, 3, 11, 4]
+
+
 def between(x: torch.Tensor) -> torch.Tensor:
     """Return a tensor in which there is a gap behind each element of x."""
     return torch.stack([x, torch.zeros_like(x)], dim=-1)
@@ -359,6 +363,7 @@ def without_first_row(x: torch.Tensor) -> torch.Tensor:
         (torch.cat([X.flip(0), torch.zeros(2, 17)]).view(torch.int32), X.flip(0), 1.0, 1.0),
         (between(X.flip(0)), X.flip(0) * 1.00001, 1.0, 1.0),
         (without_first_row(X.t()), X.t().contiguous(), 0.9, 0.95),
+        (X[[8, *ROWS]], X[[7, *ROWS]], 0.9, 0.95),
         (torch.cat([X, torch.zeros(2, 17)]).bfloat16(), X.bfloat16(), 1.0, 1.0),
         (torch.nn.functional.pad(X, (0, 15, 0, 3)), X.t().contiguous(), 0.0, 0.0),
         (torch.cat([X, torch.zeros(2, 17)]), X.flip(0), 0.0, 0.0),
@@ -388,6 +393,17 @@ def test_bytes_of_floats_that_are_viewed_as_bools_are_tested() -> None:
     taken = replace(floats, shape=(64,), dtype="bool", itemsize=1)
     work.operator("aten::any.dim", [taken], [replace(taken, storage=1, shape=(16,))])
     assert work.counts == {"any": (0, 64, 64)}
+
+
+def test_elements_that_a_view_combines_are_counted_one_by_one() -> None:
+    words = TensorSpec(storage=0, offset=0, shape=(4,), strides=(1,), dtype="int64", itemsize=8)
+    work = Work()
+    work.contains_items(0, 1)
+    work.operator("aten::bitwise_and.Scalar", [words], [replace(words, storage=1)])
+    work.operator("aten::bitwise_or.Scalar", [replace(words, storage=1)], [words])
+    assert work.counts == {"bitwise_and": (32, 0, 32), "bitwise_or": (32, 0, 32)}
+    x = torch.arange(16, dtype=torch.int8)
+    assert problems_of(lambda x: x.view(torch.int64) & 0x7F, x, x + 1)
 
 
 def test_an_argument_without_elements_permits_torch_only_if_the_result_depends_on_it() -> None:

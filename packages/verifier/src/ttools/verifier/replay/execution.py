@@ -84,6 +84,7 @@ class Executor:
         memory = _Memory(plan, tensors)
         self._begin(plan, tensors)
         for tensor in tensors.values():
+            self.work.contains_items(memory.number(tensor), tensor.element_size())
             self._moved.argument(memory.number(tensor), tensor)
         for number, step in enumerate(plan.steps):
             if isinstance(step, LaunchStep):

@@ -34,7 +34,7 @@ _DIFFERENT = 0.9
 _FEWEST_DIFFERENT = 16
 #: Share of neighbouring elements that may be in another order, because other elements are close to
 #: them; the order must be this many times as bad in the arguments.
-_DISORDER, _WORSE = 0.01, 4
+_DISORDER, _WORSE = 0.01, 2
 
 
 class MovedValues:
@@ -148,14 +148,14 @@ class MovedValues:
         for table, operator in self._large(values.count):
             # An argument of another type was converted, by torch or by a kernel.
             own_tables = [e for e in originals if e.dtype == dtype or table.dtype != dtype]
-            places = values.places(_as(table, dtype))
-            count = int((places >= 0).sum())
-            disorder = _disorder(places)
-            if count < TELLING or disorder > _DISORDER * count:
-                continue
+            places, are_clear = values.places(_as(table, dtype))
             found = places >= 0
+            count, disorder = int(found.sum()), _disorder(places[found & are_clear])
+            is_clear = int((found & are_clear).sum()) > count // 2
+            if count < TELLING or not is_clear or disorder > _DISORDER * count:
+                continue
             own = min(
-                (_disorder_of(values.places(_as(e, dtype)), found) for e in own_tables),
+                (_disorder_of(*values.places(_as(e, dtype)), found) for e in own_tables),
                 default=math.inf,
             )
             if own <= _WORSE * disorder:
@@ -208,33 +208,40 @@ class _Values:
         telling = self._values[self.are_telling]
         return telling.numel() >= TELLING and _share_of_different(telling) >= _DIFFERENT
 
-    def places(self, table: torch.Tensor) -> torch.Tensor:
-        """Return the index in a table for each element; -1 if it is not there."""
+    def places(self, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the index in a table for each element, and whether it is the only one.
+
+        The index is -1 for elements that are not there.
+        """
         nowhere = torch.full((self.count,), -1, dtype=torch.int64, device="cpu")
         numbers = table.double()
         usable = (numbers.isfinite() & (numbers != 0)).nonzero().reshape(-1)
         if usable.numel() < 2:
-            return nowhere
+            return nowhere, nowhere > 0
         ordered, order = numbers[usable].sort(stable=True)
         at = torch.searchsorted(ordered, self._values).clamp(1, ordered.numel() - 1)
         before, after = self._values - ordered[at - 1], ordered[at] - self._values
         nearest = torch.where(before <= after, at - 1, at)
         difference = torch.minimum(before.abs(), after.abs())
         found = self.are_telling & (difference <= self._close * self._values.abs())
-        return torch.where(found, usable[order[nearest]], nowhere)
+        is_equal = ordered.diff() == 0
+        none = torch.zeros(1, dtype=torch.bool, device="cpu")
+        is_repeated = torch.cat([none, is_equal]) | torch.cat([is_equal, none])
+        return torch.where(found, usable[order[nearest]], nowhere), ~is_repeated[nearest]
 
 
 def _disorder(places: torch.Tensor) -> int:
     """Return how often the place of an element is not behind that of the one before it."""
-    known = places[places >= 0]
-    return int((known.diff() <= 0).sum())
+    return int((places.diff() <= 0).sum())
 
 
-def _disorder_of(places: torch.Tensor, chosen: torch.Tensor) -> float:
+def _disorder_of(places: torch.Tensor, are_clear: torch.Tensor, chosen: torch.Tensor) -> float:
     """Return the disorder of chosen elements; infinite if one in ten or more is not there."""
-    places = places[chosen]
-    missing = int((places < 0).sum())
-    return math.inf if missing * 10 >= places.numel() else float(_disorder(places))
+    found = chosen & (places >= 0)
+    missing = int(chosen.sum()) - int(found.sum())
+    if missing * 10 >= int(chosen.sum()):
+        return math.inf
+    return float(_disorder(places[found & are_clear]))
 
 
 def _share_of_different(values: torch.Tensor) -> float:

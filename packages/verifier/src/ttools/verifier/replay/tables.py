@@ -53,7 +53,9 @@ class ConstantValues:
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
         self._tables: list[torch.Tensor] = []
-        self._numbers = torch.tensor(list(numbers), dtype=torch.float64, device="cpu")
+        # Every program has a zero.
+        numbers = [0.0, *numbers]
+        self._numbers = torch.tensor(numbers, dtype=torch.float64, device="cpu")
 
     def load(self, tensors: Iterable[torch.Tensor]) -> None:
         """Remember the values of constants before a launch."""

@@ -101,6 +101,8 @@ class Work:
         self.of_kernels: set[int] = set()
         self.upstream: set[int] = set()
         self.finishing: Counter[str] = Counter()
+        #: Bytes of an element of the contents of storages, which views may combine to larger ones.
+        self._items: dict[int, int] = {}
         #: Number of reads of single elements, and of operators on them.
         self._single: Counter[str] = Counter()
 
@@ -143,6 +145,7 @@ class Work:
             self.constants |= storages
             return ""
         self.constants -= storages
+        self._combine(taken, storages)
         if is_of_kernel and name not in ALLOCATING:
             self.of_kernels |= storages
         has_bits = name in _BITS and any(map(_is_integer, (*taken, *made)))
@@ -153,9 +156,9 @@ class Work:
             if floats and not is_conversion and name not in ALLOCATING:  # copied bits of floats
                 self._floats |= storages
             if name in REARRANGING:
-                self._note(name, 0, 0, most(taken, made))
+                self._note(name, 0, 0, self._most(taken, made))
             return ""
-        every = most(taken, made)
+        every = self._most(taken, made)
         if made_floats or has_bits or is_changing or (floats and name not in TESTS):
             if finishes:
                 self.finishing[name] += every
@@ -167,7 +170,7 @@ class Work:
                 self._note(short_name(operator), every, 0, every)
             self._floats |= {view.storage for view in made if view.dtype != "bool"}
         else:
-            tested = every if is_of_kernel else most(floats)
+            tested = every if is_of_kernel else self._most(floats)
             self._note(short_name(operator), 0, tested, every)
         if is_changing:
             return ""
@@ -198,6 +201,10 @@ class Work:
         else:
             self._note(name, most(filter(_is_float, views)), 0, most(views))
 
+    def contains_items(self, storage: int, size: int) -> None:
+        """Record the bytes of an element of a storage; the smallest number counts."""
+        self._items[storage] = min(size, self._items.get(storage, size))
+
     def contains_floats(self, storage: int) -> None:
         """Record that a storage contains floats; other storages are recorded when they are used."""
         self._floats.add(storage)
@@ -209,6 +216,21 @@ class Work:
     def lift(self, storage: int) -> None:
         """Record that a storage contains numbers that the program gave to torch."""
         self.constants.add(storage)
+
+    def _most(self, *views: Iterable[TensorSpec]) -> int:
+        """Return the largest number of elements of a tensor, not of those that a view combines."""
+        counts = [math.prod(view.shape) * self._ratio(view) for part in views for view in part]
+        return max(counts, default=0)
+
+    def _ratio(self, view: TensorSpec) -> int:
+        """Return the number of elements in each element of a view, such as 8 bytes in an int64."""
+        return max(1, view.itemsize // self._items.get(view.storage, view.itemsize))
+
+    def _combine(self, taken: Sequence[TensorSpec], storages: Iterable[int]) -> None:
+        """Record that storages contain the elements that views of operands combine, if any do."""
+        sizes = [self._items[view.storage] for view in taken if self._ratio(view) > 1]
+        for storage in storages if sizes else ():
+            self.contains_items(storage, min(sizes))
 
     def _has_floats(self, view: TensorSpec) -> bool:
         """Return whether a tensor has floats, or integers in memory that contained floats."""

@@ -103,6 +103,7 @@ class PlanRecorder:
             if number is None:
                 number = self._add(InputStorage(name, storage.nbytes()), storage)
             self._names.setdefault(number, []).append(name)
+            self.work.contains_items(number, tensor.element_size())
             if tensor.is_floating_point():
                 self.work.contains_floats(number)
             if name.startswith(WEIGHT):
