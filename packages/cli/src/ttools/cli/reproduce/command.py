@@ -146,7 +146,7 @@ def _answered(
         if not isinstance(arguments, dict):
             raise UsageError(f"`{inputs}` must return a dict of keyword arguments")
         result = reproduce(called, arguments, gpu=gpu, questions=questions, batch=batch)
-        text = ", ".join(f"{name}={value}" for name, value in shape.items())
+        text = ", ".join(f"{name}={value}" for name, value in shape.items() if name != "seed")
         results.append((text, result))
     if len(results) == 1:
         return replace(results[0][1], function=shown_line(function))

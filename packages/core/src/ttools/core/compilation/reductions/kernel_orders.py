@@ -38,7 +38,7 @@ _WIDTH = re.compile(r"kWidth = (\d+)")
 
 @dataclass(frozen=True)
 class ProductOrder:
-    """How the target adds the terms of a product of matrices, which are ordered along the K axis.
+    """The order in which the target adds the terms of a product of matrices, along the K axis.
 
     Attributes:
         unit: `mma`, `wgmma` or `fma`: the kind of instruction.
