@@ -132,3 +132,81 @@ def normalised_by_torch(x):
 
 def whole_sum(x):
     return softmax(x).sum()
+
+
+WIDTHS = [triton.Config({"BLOCK": block}, num_warps=4) for block in (128, 256)]
+
+
+@triton.autotune(configs=WIDTHS, key=["n"])
+@triton.jit
+def affine_kernel(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x * 1.7 + 0.3, mask=offs < n)
+
+
+def affine(x):
+    out = torch.empty_like(x)
+    grid = lambda config: (triton.cdiv(x.numel(), config["BLOCK"]),)  # noqa: E731
+    affine_kernel[grid](out, x, x.numel())
+    return out
+
+
+@triton.autotune(configs=WIDTHS, key=["n"])
+@triton.jit
+def two_products_kernel(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    y = tl.load(x_ptr + n - 1 - offs, mask=offs < n)
+    tl.store(out_ptr + offs, x * y + x * 1.7, mask=offs < n)
+
+
+def two_products(x):
+    out = torch.empty_like(x)
+    grid = lambda config: (triton.cdiv(x.numel(), config["BLOCK"]),)  # noqa: E731
+    two_products_kernel[grid](out, x, x.numel())
+    return out
+
+
+@triton.jit
+def loop_kernel(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    rows, offs = tl.program_id(0) * 2 + tl.arange(0, 2), tl.arange(0, BLOCK)
+    total = tl.zeros((2,), tl.float32)
+    for start in range(0, n, BLOCK):
+        total += tl.sum(tl.load(x_ptr + rows[:, None] * n + (start + offs)[None, :]), 1)
+    tl.store(out_ptr + rows, total)
+
+
+def sums_in_a_loop(x):
+    out = torch.empty(x.shape[0])
+    loop_kernel[(x.shape[0] // 2,)](out, x, x.shape[1], BLOCK=128)
+    return out
+
+
+@triton.jit
+def attention_kernel(out_ptr, q_ptr, k_ptr, v_ptr, n, D: tl.constexpr, BLOCK: tl.constexpr):
+    head, rows = tl.program_id(0), tl.arange(0, 16)
+    dims, offs = tl.arange(0, D), tl.arange(0, BLOCK)
+    own = head * 16 * D + rows[:, None] * D + dims[None, :]
+    q = tl.load(q_ptr + own)
+    acc = tl.zeros((16, D), tl.float32)
+    m = tl.full((16,), -float("inf"), tl.float32)
+    total = tl.zeros((16,), tl.float32)
+    for start in range(0, n, BLOCK):
+        keys = head * n * D + (start + offs) * D
+        k = tl.load(k_ptr + keys[None, :] + dims[:, None])
+        scores = tl.dot(q, k)
+        new_m = tl.maximum(m, tl.max(scores, 1))
+        p = tl.exp2(scores - new_m[:, None])
+        scale = tl.exp2(m - new_m)
+        total = total * scale + tl.sum(p, 1)
+        v = tl.load(v_ptr + keys[:, None] + dims[None, :])
+        acc = tl.dot(p.to(tl.float16), v, acc * scale[:, None])
+        m = new_m
+    tl.store(out_ptr + own, acc / total[:, None])
+
+
+def attention(q, k, v):
+    out = torch.empty(q.shape)
+    attention_kernel[(q.shape[0],)](out, q, k, v, k.shape[1], D=32, BLOCK=32)
+    return out

@@ -100,6 +100,33 @@ def test_what_is_not_modelled_is_unknown(function: Any, reason: str) -> None:
     assert not result.passed
 
 
+def test_heads_of_an_attention_do_not_depend_on_their_number() -> None:
+    torch.manual_seed(0)
+    shapes = {"q": (3, 16, 32), "k": (3, 64, 32), "v": (3, 64, 32)}
+    arguments = {name: torch.randn(shape).half() for name, shape in shapes.items()}
+    batch = dict.fromkeys(shapes, 0)
+    result = reproduce(kernels.attention, arguments, questions=(), batch=batch)
+    assert verdicts(result) == {"equal"}, result.to("text")
+
+
+def test_sums_in_a_loop_have_another_order_than_in_the_source() -> None:
+    result = reproduce(kernels.sums_in_a_loop, kernels.inputs(4, 256), questions=(), batch={"x": 0})
+    by_subject = {answer.subject: answer for answer in result.answers}
+    answer = by_subject["rows 0 to 1 in a batch of 4 and alone"]
+    assert answer.verdict == "unknown"
+    assert answer.reason == "the compiler has replaced the sum by other operations"
+
+
+def test_products_that_the_compiler_may_fuse_with_sums() -> None:
+    arguments = kernels.inputs(2, 300)
+    (answer,) = reproduce(kernels.affine, arguments, questions=["configs"]).answers
+    assert (answer.verdict, answer.elements) == ("equal", 600), str(answer)
+    (answer,) = reproduce(kernels.two_products, arguments, questions=["configs"]).answers
+    assert answer.verdict == "unknown"
+    assert "the compiler may fuse the product at" in answer.reason
+    assert line_of("x * y + x * 1.7") in answer.reason
+
+
 def test_results_without_the_batch_are_unknown() -> None:
     answer = batch_of(kernels.whole_sum).answers[0]
     assert answer.verdict == "unknown"

@@ -13,7 +13,7 @@ from ttools.cli.console import keep_stdout_for_report, require_folder, write_tex
 from ttools.cli.work import devices_for, take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.location import shown_line
-from ttools.core.process.user_module import load_functions
+from ttools.core.process.user_module import load_functions, split_word
 
 if TYPE_CHECKING:
     from ttools.verifier.reproducibility.result import Question, Reproducibility
@@ -103,7 +103,7 @@ def reproduce_command(
     keep_stdout_for_report(form, output)
     if function is None:
         raise UsageError("no function is given: ttools reproduce FILE.py:FUNCTION")
-    file = function.rpartition(":")[0]
+    file, _ = split_word(function)
     word = inputs or f"{file}:inputs"
     if ":" not in word:
         word += ":inputs"
@@ -112,7 +112,7 @@ def reproduce_command(
     questions: list[Question] = [q for q in ("runs", "configs") if chosen[q]]
     if not questions and not axes:
         questions = ["runs", "configs"]
-    take_over_from_upstream()
+    take_over_from_upstream("ttools interprets")
     with devices_for(device_map):
         result = _answered(function, word, shapes or [], gpu, questions, axes)
     write_text(result.to(form), output)
@@ -146,7 +146,7 @@ def _answered(
         if not isinstance(arguments, dict):
             raise UsageError(f"`{inputs}` must return a dict of keyword arguments")
         result = reproduce(called, arguments, gpu=gpu, questions=questions, batch=batch)
-        text = ", ".join(f"{name}={value}" for name, value in shape.items())
+        text = ", ".join(f"{name}={value}" for name, value in shape.items() if name != "seed")
         results.append((text, result))
     if len(results) == 1:
         return replace(results[0][1], function=shown_line(function))

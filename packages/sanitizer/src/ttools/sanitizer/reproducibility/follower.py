@@ -350,8 +350,8 @@ def line() -> Line | None:
 
 def _united(shadow: Hashes) -> np.uint64:
     """Return the marks of all elements."""
-    marks = int(np.bitwise_or.reduce(shadow.values.reshape(-1))) & _MARKS
-    return np.uint64(marks)
+    marks: np.uint64 = np.uint64(int(np.bitwise_or.reduce(shadow.values.reshape(-1))) & _MARKS)
+    return marks
 
 
 def _active(mask: Handle | None, shape: tuple[int, ...]) -> Any:

@@ -82,7 +82,8 @@ class Hashes:
 def tag(text: str) -> np.uint64:
     """Return the hash of a text, such as the name of an operation, without marks."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return np.uint64(number & ~int(MARKS))
+    without_marks: np.uint64 = np.uint64(number & ~int(MARKS))
+    return without_marks
 
 
 def _mixed(values: Hashed) -> Hashed:

@@ -131,6 +131,11 @@ class _Execution:
             makers[known, 1] = stored.program[index][known]
         return np.asarray(values, np.uint64), makers
 
+    def has_stored(self, tensor: Any) -> bool:
+        """Return whether a kernel has stored elements of a tensor."""
+        _, makers = self.hashes(tensor)
+        return bool((makers[..., 0] > 0).any())
+
 
 @dataclass
 class _Calls:
@@ -258,7 +263,7 @@ class _Calls:
     def _batch_size(self, batch: Mapping[str, int]) -> int:
         sizes = set()
         for name, axis in batch.items():
-            value = self.arguments.get(name)
+            value: Any = self.arguments.get(name)
             if not hasattr(value, "narrow"):
                 listed = ", ".join(self.arguments)
                 raise UsageError(f"the batch `{name}` is not a tensor argument; there are {listed}")
@@ -281,28 +286,30 @@ class _Calls:
         part = self.call(arguments)
         rows = f"row {start}" if count == 1 else f"rows {start} to {start + count - 1}"
         subject = f"{rows} in a batch of {size} and alone"
-        pairs = [
-            (name, axis, tensor, part.outputs[name])
-            for name, tensor in whole.outputs.items()
-            if name not in batch
-            and name in part.outputs
-            and (axis := _batch_axis(tensor, part.outputs[name], size, count)) is not None
-        ]
+        pairs = []
+        for name, tensor in whole.outputs.items():
+            other = part.outputs.get(name)
+            own_axis = None if other is None else _batch_axis(tensor, other, size, count)
+            if own_axis is not None and (
+                name.startswith("result") or part.has_stored(other)  # arguments may be results
+            ):
+                pairs.append((name, own_axis, tensor, other))
         elements = 0
         unknown: Answer | None = None
         for name, axis, one, other in pairs:
             hashes, makers = whole.hashes(one)
-            at = [slice(None)] * hashes.ndim
-            at[axis] = slice(start, start + count)
+            rows_of: list[Any] = [slice(None)] * hashes.ndim
+            rows_of[axis] = slice(start, start + count)
+            at = tuple(rows_of)
             own, own_makers = part.hashes(other)
-            comparison = compare(hashes[tuple(at)].reshape(-1), own.reshape(-1))
+            comparison = compare(hashes[at].reshape(-1), own.reshape(-1))
             elements += comparison.elements
             if comparison.verdict == "equal":
                 continue
             assert comparison.witness is not None
             index = np.unravel_index(comparison.witness, own.shape)
             pair = (
-                (whole, makers[tuple(at)][index], int(hashes[tuple(at)][index]), self.arguments),
+                (whole, makers[at][index], int(hashes[at][index]), self.arguments),
                 (part, own_makers[index], int(own[index]), arguments),
             )
             witness = f"{name}[{', '.join(map(str, index))}] of the smaller batch"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.stages import Compilation, same_code
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation, shown_place
+from ttools.core.ownership import is_triton_file
 from ttools.sanitizer.reproducibility.follower import LIBRARY, Line, Step
 from ttools.sanitizer.reproducibility.hashes import ORDERED, UNKNOWN, UNSURE, Hashed
 from ttools.sanitizer.reproducibility.run import HashedLaunch
@@ -144,6 +146,8 @@ def _described(entry: tuple[Step, int] | None) -> str:
 # ---- machine code
 
 _KINDS = ("FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "DFMA", "DMUL", "DADD")
+#: Instructions that move a constant, or convert a half to f32: they add to or multiply by zero.
+_MOVES = re.compile(r" HFMA2(?:\.\w+)* R\d+, -RZ, RZ,| HADD2\.F32 R\d+, -RZ,")
 _FUSED = ("FFMA", "HFMA2", "DFMA")
 
 
@@ -169,16 +173,12 @@ def fusion_differs(first: HashedLaunch, second: HashedLaunch) -> str:
 
 def _instructions(kernel: Compilation, lines: set[Line]) -> set[str]:
     """Return the kinds of floating-point instructions at some lines."""
-    from ttools.core.ownership import is_triton_file
-
     kinds: set[str] = set()
     for line in annotate("sass", kernel.sass):
         here = line.location
-        if here is None:
+        if here is None or _MOVES.search(line.text):
             continue
-        is_here = (here.file, here.line) in lines or (
-            LIBRARY in lines and is_triton_file(here.file)
-        )
-        if is_here:
+        is_library = LIBRARY in lines and is_triton_file(here.file)
+        if is_library or (here.file, here.line) in lines:
             kinds.update(kind for kind in _KINDS if f" {kind}" in line.text)
     return kinds

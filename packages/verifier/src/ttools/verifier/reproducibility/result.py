@@ -92,8 +92,10 @@ class Reproducibility(Result):
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all answers; `unknown` if there is none."""
-        verdicts = {answer.verdict for answer in self.answers} or {"unknown"}
-        return next(v for v in ("differs", "unknown", "equal") if v in verdicts)  # type: ignore[return-value]
+        verdicts = {answer.verdict for answer in self.answers}
+        if "differs" in verdicts:
+            return "differs"
+        return "equal" if verdicts == {"equal"} else "unknown"
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-compatible data with schema `ttools.reproducibility/1`."""
@@ -115,7 +117,7 @@ class Reproducibility(Result):
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.function} for {self.target}"
-        shown: dict[tuple[str, str], int] = {}
+        shown: dict[tuple[Question, Verdict], int] = {}
         for answer in self.answers:
             key = answer.question, answer.verdict
             shown[key] = shown.get(key, 0) + 1
@@ -123,7 +125,7 @@ class Reproducibility(Result):
                 yield str(answer)
         for (question, verdict), count in shown.items():
             if count > _MOST_SHOWN:
-                word = _WORDS[verdict]  # type: ignore[index]
+                word = _WORDS[verdict]
                 yield f"{question}: {word}: {counted(count - _MOST_SHOWN, 'further comparison')}"
         for note in self.notes:
             yield _wrapped(f"note: {note}")

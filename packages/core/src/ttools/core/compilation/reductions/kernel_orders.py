@@ -38,7 +38,7 @@ _WIDTH = re.compile(r"kWidth = (\d+)")
 
 @dataclass(frozen=True)
 class ProductOrder:
-    """How the target adds the terms of a product of matrices, which are ordered along the K axis.
+    """The order in which the target adds the terms of a product of matrices, along the K axis.
 
     Attributes:
         unit: `mma`, `wgmma` or `fma`: the kind of instruction.
@@ -198,6 +198,8 @@ def _order(text: str, layout: Layout | None, element: str, result: str) -> Produ
         return f"orders of products are known for f16, bf16 and f32, not {element}"
     if layout is None:
         return "the layout of the product is unknown"
+    if layout.kind == "blocked" and (element, result) != ("f32", "f32"):
+        return f"orders of products without tensor cores are known for f32, not {element}"
     if layout.kind == "blocked":
         return ProductOrder("fma", 1, False, False)
     if layout.kind != "nvidia_mma" or layout.number("versionMinor", 1) != 0:
