@@ -74,8 +74,13 @@ _OTHER_ENTRIES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_events_of_all_launches_are_read() -> None:
-    events = read_events(_trace([*_OTHER_ENTRIES, *_entries()]))
+@pytest.mark.parametrize("has_start", [True, False], ids=["with_start", "as_triton_3.6"])
+def test_events_of_all_launches_are_read(has_start: bool) -> None:
+    entries = list(_entries())
+    if not has_start:
+        for entry in entries:
+            del entry["args"]["Init Time (ns)"], entry["args"]["Post Final Time (ns)"]
+    events = read_events(_trace([*_OTHER_ENTRIES, *entries]))
     read = {
         (event.launch, event.program, event.core, event.warp, event.scope): round(event.cycles)
         for event in events
@@ -87,6 +92,15 @@ def test_events_of_all_launches_are_read() -> None:
     }
     assert read == expected
     assert len(events) == len(expected)
+
+
+def test_launches_of_one_program_are_distinguished_by_their_warps() -> None:
+    entries = [
+        _entry("load", 0, 3, warp, 1000 * launch, 100, 0) for launch in range(3) for warp in (0, 1)
+    ]
+    for entry in entries:
+        del entry["args"]["Init Time (ns)"]
+    assert [event.launch for event in read_events(_trace(entries))] == [0, 0, 1, 1, 2, 2]
 
 
 def test_a_trace_of_several_streams_is_read() -> None:

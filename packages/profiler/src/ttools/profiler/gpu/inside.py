@@ -72,9 +72,7 @@ def read_events(raw: bytes) -> list[ScopeEvent]:
 
 
 def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
-    # The times at which a program began distinguish the launches that it belongs to.
-    starts: dict[str, dict[object, int]] = defaultdict(dict)
-    latest: dict[str, int] = {}
+    launches = _Launches()
     for entry in entries:
         program = _PROGRAM.fullmatch(str(entry.get("pid", "")))
         warp = _WARP.fullmatch(str(entry.get("tid", "")))
@@ -82,14 +80,15 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
         if program is None or warp is None or entry.get("ph") != "X" or entry["cat"] == "flow":
             continue
         arguments = entry.get("args", {})
-        identity = f"{program['kernel']} {program['program']}"
-        if "Init Time (ns)" in arguments:
-            launches = starts[identity]
-            latest[identity] = launches.setdefault(arguments["Init Time (ns)"], len(launches))
+        number = launches.number(
+            f"{program['kernel']} {program['program']}",
+            int(warp["warp"]),
+            arguments.get("Init Time (ns)"),
+        )
         frequency = float(arguments.get("Frequency (MHz)", _FREQUENCY))
         yield ScopeEvent(
             kernel=program["kernel"],
-            launch=latest.get(identity, 0),
+            launch=number,
             program=int(program["program"]),
             core=int(program["core"]),
             warp=int(warp["warp"]),
@@ -97,6 +96,37 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
             begin=float(entry["ts"]) * frequency,
             cycles=float(entry["dur"]) * frequency,
         )
+
+
+class _Launches:
+    """Numbers the launches of each program, in the order of the events of a trace.
+
+    Newer versions of Triton write the time at which a program began, which distinguishes its
+    launches. Others write launch after launch, and in each launch the events of a program one after
+    the other, by warp. There, a program begins again if another one was written in between, or if
+    the number of the warp decreases. Launches of one program with one warp are not distinguished.
+    """
+
+    def __init__(self) -> None:
+        self._starts: dict[str, dict[object, int]] = defaultdict(dict)
+        self._latest: dict[str, int] = {}
+        self._program, self._warp = "", 0
+
+    def number(self, program: str, warp: int, start: object) -> int:
+        """Return the number of the launch to which the next event belongs.
+
+        Args:
+            program: Name of the kernel, and number of the program.
+            warp: Number of the warp.
+            start: Time at which the program began; None if the event does not contain it.
+        """
+        if start is not None:
+            starts = self._starts[program]
+            self._latest[program] = starts.setdefault(start, len(starts))
+        elif program != self._program or warp < self._warp:
+            self._latest[program] = self._latest.get(program, -1) + 1
+        self._program, self._warp = program, warp
+        return self._latest[program]
 
 
 @dataclass
