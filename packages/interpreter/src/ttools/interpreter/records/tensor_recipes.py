@@ -118,17 +118,26 @@ def _candidates(contents: Contents) -> Iterator[tuple[str, Callable[[], Any]]]:
     count, name = contents.count, contents.dtype
     dtype = getattr(torch, name)
     if count == 0:
-        yield f"torch.empty(0, dtype=torch.{name})", lambda: torch.empty(0, dtype=dtype)
+        yield (
+            f"torch.empty(0, dtype=torch.{name})",
+            lambda: torch.empty(0, dtype=dtype, device="cpu"),
+        )
         return
     elements = contents.elements
     first = elements[0].item()
     if first == 0:
-        yield f"torch.zeros({count}, dtype=torch.{name})", lambda: torch.zeros(count, dtype=dtype)
+        yield (
+            f"torch.zeros({count}, dtype=torch.{name})",
+            lambda: torch.zeros(count, dtype=dtype, device="cpu"),
+        )
     if first == 1:
-        yield f"torch.ones({count}, dtype=torch.{name})", lambda: torch.ones(count, dtype=dtype)
+        yield (
+            f"torch.ones({count}, dtype=torch.{name})",
+            lambda: torch.ones(count, dtype=dtype, device="cpu"),
+        )
     yield (
         f"torch.full(({count},), {_number(first)}, dtype=torch.{name})",
-        lambda: torch.full((count,), first, dtype=dtype),
+        lambda: torch.full((count,), first, dtype=dtype, device="cpu"),
     )
     if count > 2 and isinstance(first, (int, float)) and math.isfinite(first):
         step = elements[1].item() - first
@@ -139,7 +148,7 @@ def _candidates(contents: Contents) -> Iterator[tuple[str, Callable[[], Any]]]:
         listed = ", ".join(map(_number, numbers))
         yield (
             f"torch.tensor([{listed}], dtype=torch.{name})",
-            lambda: torch.tensor(numbers, dtype=dtype),
+            lambda: torch.tensor(numbers, dtype=dtype, device="cpu"),
         )
 
 
@@ -153,11 +162,11 @@ def _ranges(
     words = f"{end}" if (first, step) == (0, 1) else f"{first}, {end}, {step}"
     yield (
         f"torch.arange({words}, dtype=torch.{name})",
-        lambda: torch.arange(first, end, step, dtype=dtype),
+        lambda: torch.arange(first, end, step, dtype=dtype, device="cpu"),
     )
     yield (
         f"torch.arange({words}).to(torch.{name})",
-        lambda: torch.arange(first, end, step).to(dtype),
+        lambda: torch.arange(first, end, step, device="cpu").to(dtype),
     )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
@@ -20,10 +21,10 @@ from ttools.interpreter.api import device_map as mapped_devices
 from ttools.interpreter.api import interpret
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.snapshot import Snapshot, memory
-from ttools.profiler.sweep.calls import copied
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
 from ttools.sanitizer.reproducibility.run import HashedLaunch, HashingObserver, StoredTensor
+from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.reproducibility.differences import (
     Comparison,
     compare,
@@ -95,6 +96,19 @@ def reproduce(
     )
 
 
+def _copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with copied tensors; a tensor that is passed twice stays one tensor."""
+    copies: dict[int, torch.Tensor] = {}
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        return copies[id(tensor)]
+
+    result: dict[str, Any] = map_tensors(copy, dict(arguments), torch.Tensor)
+    return result
+
+
 @dataclass
 class _Execution:
     """One call of the function.
@@ -157,7 +171,7 @@ class _Calls:
         """Call the function on copies of its arguments."""
         import torch
 
-        copies = copied(arguments)
+        copies = _copied(arguments)
         tensors = list(tensors_among(copies.values()))
         extents = [extent for t in tensors if (extent := storage_extent(t)) is not None]
         observer = HashingObserver(self.target, None if tune else extents, recorded)
@@ -192,7 +206,7 @@ class _Calls:
         from ttools.sanitizer import sanitize
 
         with sanitize(checks="racecheck") as report:
-            self._result(copied(self.arguments))
+            self._result(_copied(self.arguments))
         races = {f.kernel: f for f in report.findings if f.severity in ("error", "warning")}
         answers: dict[str, Answer] = {}
         for launch in self.call(self.arguments).observer.launches:

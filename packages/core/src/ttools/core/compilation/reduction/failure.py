@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from ttools.core.compilation.compile_errors import explanation, is_compilation_error
+from ttools.core.ownership import owner_of_frame
 
 FRONT_END = "front end"
 #: Descriptions of the stages, by the name of their result.
@@ -195,8 +196,8 @@ def _origin(error: BaseException) -> str:
     """Return the innermost Python function of Triton in a traceback."""
     origin, entry = "", error.__traceback__
     while entry is not None:
-        module = str(entry.tb_frame.f_globals.get("__name__", ""))
-        if module.startswith("triton."):
+        if owner_of_frame(entry.tb_frame) == "triton":
+            module = entry.tb_frame.f_globals.get("__name__", "")
             origin = f"{module}.{entry.tb_frame.f_code.co_name}"
         entry = entry.tb_next
     return origin
