@@ -65,6 +65,6 @@ def test_a_page_fits_wide_and_narrow_windows(
             colours.add(seen["foreground"])
     assert len(colours) == 2  # light and dark
     assert "2026-01-01 00:00 UTC" in seen["origin"]
-    assert f"ttools {command} --format html" in seen["origin"]
+    assert f"ttools {words[0]} --format html" in seen["origin"]
     assert "ttools 0." in seen["origin"]
     assert "Triton 3." in seen["origin"]
