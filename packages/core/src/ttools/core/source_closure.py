@@ -139,7 +139,7 @@ class SourceClosure:
         """Choose names, and return the parts of a file.
 
         Args:
-            texts: Texts with placeholders.
+            texts: Source texts that contain placeholders.
 
         Returns:
             The imports, the definitions in an order in which they can be executed, and `texts`
@@ -214,7 +214,7 @@ class SourceClosure:
         Args:
             value: The value of the first name.
             names: The parts of the dotted name.
-            what: Description for messages.
+            what: Description of the object for messages.
             in_kernel: True if compiled source refers to it, where constants need `tl.constexpr`.
             is_fixed: True if the source cannot be changed to another name.
 
@@ -440,9 +440,9 @@ class _References(ast.NodeVisitor):
         (statement,) = self.tree.body
         encoded = self._source.text.encode()
         pattern = re.compile(rb"(?:def|class)\s+(\w+)")
-        found = pattern.search(encoded, self._offset(statement.lineno, statement.col_offset))
-        assert found is not None
-        return found.span(1)
+        match = pattern.search(encoded, self._offset(statement.lineno, statement.col_offset))
+        assert match is not None
+        return match.span(1)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Visit defaults and annotations outside the scope of the function, then its body."""

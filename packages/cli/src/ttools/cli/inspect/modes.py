@@ -31,7 +31,7 @@ def selected_mode(values: Mapping[str, object], form: str) -> str | None:
 
     Args:
         values: Values of the options by name. An option that was not used is None, False or [].
-        form: Value of `--format`.
+        form: Value of the option `--format`.
 
     Raises:
         UsageError: Two options select a report, or an option does not fit the report.

@@ -35,7 +35,7 @@ class OtherTriton:
 
     Attributes:
         python: Path of its interpreter.
-        version: Version of Triton.
+        version: Version of Triton in the other environment.
     """
 
     python: Path

@@ -85,20 +85,20 @@ class CacheMisses:
     def _entries(self) -> dict[str, list[tuple[Path, dict[str, Any]]]] | None:
         """Return the folders and data of the entries of the run's kernels; None if too many."""
         assert self._folder is not None
-        found: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
+        entries_of: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         try:
             with os.scandir(self._folder) as entries:
                 folders = [Path(entry.path) for entry in entries if entry.is_dir()]
         except OSError:
-            return found
+            return entries_of
         if len(folders) > _MOST_ENTRIES:
             return None
         for folder in folders:
             for name in self._names:
                 data = _read(folder / f"{name}.json")
                 if data is not None:
-                    found.setdefault(name, []).append((folder, data))
-        return found
+                    entries_of.setdefault(name, []).append((folder, data))
+        return entries_of
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -222,9 +222,9 @@ class CompilationLog:
     ) -> None:
         """Count a launch by TorchInductor, which compiles kernels without Triton's jit function."""
         with self._lock:
-            known = self._by_kernel.get(id(tuner))
-            if known is not None:
-                self._count(known)
+            variant = self._by_kernel.get(id(tuner))
+            if variant is not None:
+                self._count(variant)
                 return
         function = inductor.jit_function(tuner)
         if function in self._by_triton or not self._observes(function):

@@ -293,7 +293,7 @@ def make_matrix(
 
     Args:
         launches: For each launch, the kernel in all of its configurations, at least one.
-        targets: The GPUs.
+        targets: The GPUs for which kernels are compiled.
         made: Called after each cell.
 
     Raises:
@@ -416,12 +416,15 @@ def column_line(kernel: KernelMatrix, target: str) -> str:
     column = kernel.column(target)
     fitting = [(row, cell) for row, cell in column if cell.verdict == "fits"]
     text = f"{target}: {len(fitting)} of {len(column)} fit"
-    known = [(row, cell.share) for row, cell in fitting if cell.share is not None]
-    if fitting and not known:
+    occupancies = [(row, cell.share) for row, cell in fitting if cell.share is not None]
+    if fitting and not occupancies:
         return f"{text}; occupancy is unknown, because ttools has no limits for {target}"
-    if len(known) < 2:
+    if len(occupancies) < 2:
         return text
-    best, worst = max(known, key=lambda item: item[1]), min(known, key=lambda item: item[1])
+    best, worst = (
+        max(occupancies, key=lambda item: item[1]),
+        min(occupancies, key=lambda item: item[1]),
+    )
     if best[1] == worst[1]:
         return f"{text}; occupancy {best[1]:.0%} in all of them"
     lost = 1 - worst[1] / best[1]

@@ -233,7 +233,7 @@ def explain(
     """Explain the compilations of a run.
 
     Args:
-        log: The compilations.
+        log: The compilations of a run.
         target: The GPU for which each variant is compiled to determine durations and the cost of
             advice; None to compile nothing, and to give no costs.
         done: Called after each variant that was compiled.
@@ -431,7 +431,7 @@ def text_report(report: SpecialisationReport, most_lines: int = _MOST_LINES) -> 
     """Return the report as text of at most 80 columns.
 
     Args:
-        most_lines: Maximum number of lines; what is left out is counted in the last line.
+        most_lines: Maximum number of lines; the last one contains the number of omitted lines.
     """
     lines = [line for part in _heading(report) for line in wrapped(part)]
     for position, kernel in enumerate(report.kernels):

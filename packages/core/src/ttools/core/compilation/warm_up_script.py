@@ -48,7 +48,7 @@ class WarmUpScript:
     """A script that compiles variants.
 
     Attributes:
-        text: The script.
+        text: The script as Python source.
         variants: Number of variants that it compiles.
         left_out: For each variant that is left out, a sentence with the reason.
     """

@@ -35,7 +35,7 @@ from ttools.core.reports.notebook import Part, ShowsItself, Table, Text, host_ce
 from ttools.core.spec import ArgumentSpec, TensorSpec, Value
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
-from ttools.interpreter.records.launch_script import LaunchScript, check_script_path, launch_options
+from ttools.interpreter.records.launch_script import ReplayScript, check_script_path, launch_options
 from ttools.interpreter.records.record_contents import Data
 from ttools.interpreter.records.storage_list import StorageList
 from ttools.interpreter.run.kernel_launch import KernelLaunch, Observer
@@ -87,7 +87,7 @@ class LaunchRecorder(ShowsItself):
         self._kernels: set[str] = set()
         self._lock = threading.Lock()
         self._open = ExitStack()
-        self._written: LaunchScript | None = None
+        self._written: ReplayScript | None = None
         if self.launches is not None:
             for item in selection.parse(self.launches):
                 if item.kind not in ("program", "range"):
@@ -135,7 +135,7 @@ class LaunchRecorder(ShowsItself):
             self._open.enter_context(interpret())
         self._watch(self._open.enter_context(Patches()))
         if self.script is not None:
-            self._written = LaunchScript()
+            self._written = ReplayScript()
         self.is_open = True
         return self
 

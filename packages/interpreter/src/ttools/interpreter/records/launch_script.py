@@ -42,7 +42,7 @@ _LONGEST_LINE = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Launch:
+class _PendingCall:
     """A launch whose tensors are still to be written.
 
     Attributes:
@@ -65,12 +65,12 @@ class _Launch:
     needs_allocator: bool
 
 
-class LaunchScript:
+class ReplayScript:
     """A script that makes recorded launches again."""
 
     def __init__(self) -> None:
         self._closure = SourceClosure(_RESERVED)
-        self._launches: list[_Launch] = []
+        self._launches: list[_PendingCall] = []
 
     @property
     def launches(self) -> int:
@@ -109,7 +109,7 @@ class LaunchScript:
             for name, value in options.items()
             if value is not None
         }
-        made = _Launch(
+        made = _PendingCall(
             kernel=closure.kernel(function),
             record=record,
             arguments=texts,
@@ -325,7 +325,7 @@ class _Function:
 
     def __init__(
         self,
-        launch: _Launch,
+        launch: _PendingCall,
         storages: Sequence[Storage],
         names: frozenset[str],
         data: dict[str, Any],
@@ -456,7 +456,7 @@ _ALLOCATOR = [
 
 def _text(
     path: Path,
-    launches: Sequence[_Launch],
+    launches: Sequence[_PendingCall],
     made_by: Mapping[str, str],
     imports: str,
     definitions: str,
@@ -490,7 +490,7 @@ def _text(
 
 
 def _head(
-    path: Path, launches: Sequence[_Launch], made_by: Mapping[str, str], has_data: bool
+    path: Path, launches: Sequence[_PendingCall], made_by: Mapping[str, str], has_data: bool
 ) -> Iterator[str]:
     names = list(dict.fromkeys(launch.record.spec.kernel for launch in launches))
     versions = f"{made_by['ttools']}, Triton {made_by['triton']}, torch {made_by['torch']}"

@@ -38,7 +38,7 @@ class ScopeEvent:
         program: Number of the program in the grid of the launch.
         core: Number of the multiprocessor on which the program ran.
         begin: First cycle of the scope, on a clock that Proton has aligned.
-        cycles: Duration in cycles.
+        cycles: Duration of the pass in clock cycles.
     """
 
     kernel: str
@@ -72,7 +72,7 @@ def read_events(raw: bytes) -> list[ScopeEvent]:
 
 
 def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
-    launches = _Launches()
+    starts = _ProgramStarts()
     for entry in entries:
         program = _PROGRAM.fullmatch(str(entry.get("pid", "")))
         warp = _WARP.fullmatch(str(entry.get("tid", "")))
@@ -80,7 +80,7 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
         if program is None or warp is None or entry.get("ph") != "X" or entry["cat"] == "flow":
             continue
         arguments = entry.get("args", {})
-        number = launches.number(
+        number = starts.number(
             f"{program['kernel']} {program['program']}",
             int(warp["warp"]),
             arguments.get("Init Time (ns)"),
@@ -98,7 +98,7 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
         )
 
 
-class _Launches:
+class _ProgramStarts:
     """Numbers the launches of each program, in the order of the events of a trace.
 
     Newer versions of Triton write the time at which a program began, which distinguishes its
@@ -134,7 +134,7 @@ class InsideSession:
     """Measures scopes inside the kernels that are launched in `running`.
 
     Args:
-        inside: What to measure.
+        inside: Whether named scopes or source lines are measured.
         only: Names of the kernels to report; None for all.
         mode: Mode of Proton's instrumentation, such as `default:granularity=warp`; None for
             Proton's default.

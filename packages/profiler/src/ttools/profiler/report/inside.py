@@ -70,7 +70,7 @@ class KernelCycles:
     """The cycles inside a kernel.
 
     Attributes:
-        launches: Number of launches.
+        launches: Number of launches in the trace.
         warps: Largest number of warps of a program.
         programs: Recorded duration of programs, from the first to the last event.
         cores: Sum of these durations for each multiprocessor.

@@ -34,7 +34,7 @@ class Profile(ContextDecorator, Result):
         timed_on: Processor on which kernels are timed: `the CPU` or `the GPU`.
 
     Args:
-        session: Records the launches.
+        session: Records the launches of the run.
         line_costs: If True, kernels are compiled again to determine what masks cost.
     """
 

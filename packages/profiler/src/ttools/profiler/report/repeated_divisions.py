@@ -19,7 +19,7 @@ class RepeatedDivision:
     """Divisions of tiles by one scalar in one line.
 
     Attributes:
-        location: The source line.
+        location: The source line of the division.
         divisor: Name of the divisor if it is a parameter of the kernel, and otherwise empty.
         copies: Number of divisions by this divisor in the code of the kernel.
         in_loop: True if a loop repeats the division with the same divisor.
@@ -38,14 +38,14 @@ def repeated_divisions(ttir: str) -> tuple[RepeatedDivision, ...]:
     divisions = [op for op in module.walk() if declared(op.name).unit == "divide"]
     by_divisor = [(op, divisor) for op in divisions if (divisor := _scalar_divisor(op)) is not None]
     copies = Counter(id(divisor) for _, divisor in by_divisor)
-    found: dict[SourceLocation, RepeatedDivision] = {}
+    by_location: dict[SourceLocation, RepeatedDivision] = {}
     for op, divisor in by_divisor:
         if op.location is not None:
             in_loop = loop_depth(op.parent) > definition_depth(divisor)
             name = _parameter(module, divisor)
             own = RepeatedDivision(op.location, name, copies[id(divisor)], in_loop)
-            found.setdefault(op.location, own)
-    return tuple(found.values())
+            by_location.setdefault(op.location, own)
+    return tuple(by_location.values())
 
 
 def _scalar_divisor(op: Operation) -> Value | None:

@@ -61,7 +61,7 @@ class Step:
     Attributes:
         operation: Name of the operation.
         text: What else distinguishes it, such as the order of a sum.
-        place: Source line.
+        place: Source line of the operation.
         result: Hashes of the result.
         operands: Hashes of the operands, broadcast to the shape of the result; a sum has one
             operand with one more axis.
@@ -84,7 +84,7 @@ class AtomicSum:
         before: Hash of the element before the launch.
         from_zero: True if the element was zero before.
         total: Sum of the hashes of the operands, which does not depend on their order.
-        count: Number of operands.
+        count: Number of operands of the sum.
         first: Hash of the first operand.
         differ: True if not all operands have the same hash.
         marks: The marks of all operands.
@@ -106,7 +106,7 @@ class AtomicSum:
         Args:
             operand: Hash of the operand.
             part: The hash by which it enters the total.
-            place: Source line.
+            place: Source line of the operation.
         """
         self.first = self.first if self.count else operand
         self.differ |= operand != self.first
@@ -263,16 +263,16 @@ class HashFollower:
                 return
             if stored is not None:
                 index = stored.index(addresses)
-                known = stored.is_stored(index)
+                is_stored = stored.is_stored(index)
                 loaded = stored.values[index]
-                raced = known & (stored.launch[index] == self.launch)
+                raced = is_stored & (stored.launch[index] == self.launch)
                 raced &= stored.program[index] != _number()
                 if raced.any():
                     text = "a load of what another program of the launch has stored"
                     self.reasons.setdefault(text, location())
                     loaded[raced] |= UNKNOWN | UNSURE
-                has_hash[active] = known
-                values[active] = np.where(known, loaded, values[active])
+                has_hash[active] = is_stored
+                values[active] = np.where(is_stored, loaded, values[active])
             if not has_hash[active].all() and self.foreign(int(addresses[0]), is_float(result)):
                 self.unknown(FOREIGN, result)
                 return
@@ -323,11 +323,11 @@ class HashFollower:
 
     def _begin_sums(self, stored: StoredHashes, elements: Any, old: Handle) -> None:
         """Begin the sums of elements with their contents before the launch's first atomic."""
-        known = stored.has_bits(elements, old.data)
+        has_hash = stored.has_bits(elements, old.data)
         own = of_bits(old)
         if self.foreign(stored.start, is_float(old)):
             own = np.where(old.data == 0, own, own | UNKNOWN)
-        before = np.where(known, stored.values[elements], own)
+        before = np.where(has_hash, stored.values[elements], own)
         is_zero = np.asarray(before == of_bits(old.with_data(np.zeros_like(old.data))))
         for n, value, zero in zip(
             elements.tolist(), before.tolist(), is_zero.tolist(), strict=True

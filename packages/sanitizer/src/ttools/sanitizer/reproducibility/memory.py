@@ -13,7 +13,7 @@ from ttools.sanitizer.reproducibility.hashes import Hashed
 
 Addresses = NDArray[np.int64]
 #: Number of the program that has stored an element: none, or several.
-NOBODY, SEVERAL = -1, -2
+NO_PROGRAM, SEVERAL = -1, -2
 _WORDS = (1, 2, 4, 8)
 
 
@@ -36,7 +36,7 @@ class StoredHashes:
         count = (end - start) // size
         self.values = np.zeros(count, np.uint64)
         self.launch = np.zeros(count, np.int32)
-        self.program = np.full(count, NOBODY, np.int64)
+        self.program = np.full(count, NO_PROGRAM, np.int64)
         self._bits = np.zeros(count, f"u{size}")
 
     def index(self, addresses: Addresses) -> Any:

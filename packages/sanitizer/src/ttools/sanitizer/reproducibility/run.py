@@ -39,7 +39,7 @@ class StoredTensor:
         start: Address of the storage.
         size: Bytes of an element.
         elements: Numbers of the stored elements in the storage.
-        hashes: Their hashes.
+        hashes: The hashes of the elements.
         programs: Numbers of the programs that stored them; see `memory.SEVERAL`.
     """
 
@@ -52,7 +52,7 @@ class StoredTensor:
 
 
 @dataclass(kw_only=True)
-class HashedLaunch:
+class HashedKernelRun:
     """A launch whose results have hashes.
 
     Attributes:
@@ -101,7 +101,7 @@ class HashingObserver:
     ) -> None:
         self.target = target
         self.memory = HashMemory()
-        self.launches: list[HashedLaunch] = []
+        self.launches: list[HashedKernelRun] = []
         self._inputs, self._recorded = inputs, recorded
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
 
@@ -112,7 +112,7 @@ class HashingObserver:
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Run a launch, and add it to the list of launches."""
         grid = tuple(int(n) for n in launch.spec.grid)
-        record = HashedLaunch(
+        record = HashedKernelRun(
             kernel=launch.kernel.name,
             grid=grid,
             config=dict(launch.site.config or {}),
@@ -142,7 +142,7 @@ class HashingObserver:
         self,
         launch: KernelLaunch,
         run: Callable[[str], None],
-        record: HashedLaunch,
+        record: HashedKernelRun,
         compiled: Compilation,
     ) -> None:
         number = len(self.launches)

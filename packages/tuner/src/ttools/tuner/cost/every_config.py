@@ -42,7 +42,7 @@ class ConfigCollector:
             self._calls[key] = call.tuner
         if is_new and (not self._names or call.kernel in self._names):
             line = host_line()
-            configs = [_configured(call, each, line) for each in candidates(call.configs)]
+            configs = [_configured(call, config, line) for config in candidates(call.configs)]
             with self._lock:
                 self._launches.append(configs)
                 self._functions.append(triton_versions.innermost_jit_function(call.tuner))

@@ -176,7 +176,7 @@ class Decisions(TorchFunctionMode):
         """Call a function that selects or sorts elements with its elements in another order.
 
         Args:
-            func: Function of torch.
+            func: Function of torch that is called.
             position: Position of the parameter `dim` in a call.
             tensor: Tensor with the elements.
         """

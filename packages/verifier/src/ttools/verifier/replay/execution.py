@@ -212,10 +212,10 @@ class _IntegerData:
     Indices, lengths and flags are smaller than the largest storage of a plan has bytes.
 
     Args:
-        plan: The plan.
+        plan: The plan that is executed.
         spec: A launch that is about to be made.
         written: Numbers of the storages that it may write to.
-        memory: The storages.
+        memory: The storages of the execution.
     """
 
     def __init__(
@@ -246,13 +246,13 @@ class _IntegerData:
 
     def storages(self) -> set[int]:
         """Return the storages to which the launch has written floats, or integers that are data."""
-        found = set(self._floats)
+        data_storages = set(self._floats)
         for storage, (integers, before) in self._before.items():
             changed = integers[integers != before].long()
             data = changed[(changed > self._limit) | (changed < -self._limit)].sort().values
             if int((data.diff() != 0).sum()) + 1 >= _FEWEST_DATA:
-                found.add(storage)
-        return found
+                data_storages.add(storage)
+        return data_storages
 
 
 class _Memory:

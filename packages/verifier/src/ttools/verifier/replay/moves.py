@@ -149,18 +149,18 @@ class MovedValues:
             # An argument of another type was converted, by torch or by a kernel.
             own_tables = [e for e in originals if e.dtype == dtype or table.dtype != dtype]
             places, are_clear = values.places(_as(table, dtype))
-            found = places >= 0
-            count, disorder = int(found.sum()), _disorder(places[found & are_clear])
-            is_clear = int((found & are_clear).sum()) > count // 2
+            is_in_table = places >= 0
+            count, disorder = int(is_in_table.sum()), _disorder(places[is_in_table & are_clear])
+            is_clear = int((is_in_table & are_clear).sum()) > count // 2
             if count < TELLING or not is_clear or disorder > _DISORDER * count:
                 continue
             own = min(
-                (_disorder_of(*values.places(_as(e, dtype)), found) for e in own_tables),
+                (_disorder_of(*values.places(_as(e, dtype)), is_in_table) for e in own_tables),
                 default=math.inf,
             )
             if own <= _WORSE * disorder:
                 continue
-            marks |= found
+            marks |= is_in_table
             largest = max(largest, (operator, count), key=lambda pair: pair[1])
         return largest[0], float(marks.sum()) / max(1, int(values.are_telling.sum()))
 
@@ -193,7 +193,7 @@ class _Values:
         close: Relative difference of values that are equal.
 
     Attributes:
-        count: Number of elements.
+        count: Number of elements of the result.
         are_telling: True for the elements that are neither zero, infinite nor NaN.
     """
 
@@ -223,11 +223,11 @@ class _Values:
         before, after = self._values - ordered[at - 1], ordered[at] - self._values
         nearest = torch.where(before <= after, at - 1, at)
         difference = torch.minimum(before.abs(), after.abs())
-        found = self.are_telling & (difference <= self._close * self._values.abs())
+        is_in_table = self.are_telling & (difference <= self._close * self._values.abs())
         is_equal = ordered.diff() == 0
         none = torch.zeros(1, dtype=torch.bool, device="cpu")
         is_repeated = torch.cat([none, is_equal]) | torch.cat([is_equal, none])
-        return torch.where(found, usable[order[nearest]], nowhere), ~is_repeated[nearest]
+        return torch.where(is_in_table, usable[order[nearest]], nowhere), ~is_repeated[nearest]
 
 
 def _disorder(places: torch.Tensor) -> int:
@@ -237,11 +237,11 @@ def _disorder(places: torch.Tensor) -> int:
 
 def _disorder_of(places: torch.Tensor, are_clear: torch.Tensor, chosen: torch.Tensor) -> float:
     """Return the disorder of chosen elements; infinite if one in ten or more is not there."""
-    found = chosen & (places >= 0)
-    missing = int(chosen.sum()) - int(found.sum())
+    is_there = chosen & (places >= 0)
+    missing = int(chosen.sum()) - int(is_there.sum())
     if missing * 10 >= int(chosen.sum()):
         return math.inf
-    return float(_disorder(places[found & are_clear]))
+    return float(_disorder(places[is_there & are_clear]))
 
 
 def _share_of_different(values: torch.Tensor) -> float:

@@ -23,7 +23,7 @@ from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.snapshot import Snapshot, memory
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
-from ttools.sanitizer.reproducibility.run import HashedLaunch, HashingObserver, StoredTensor
+from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver, StoredTensor
 from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.reproducibility.differences import (
     Comparison,
@@ -139,10 +139,10 @@ class _Execution:
         stored = self.observer.memory.covering(start, end, size)
         if stored is not None:
             index = stored.index(start + offsets)
-            known = stored.is_stored(index)
-            values = np.where(known, stored.values[index], values)
-            makers[known, 0] = stored.launch[index][known]
-            makers[known, 1] = stored.program[index][known]
+            has_hash = stored.is_stored(index)
+            values = np.where(has_hash, stored.values[index], values)
+            makers[has_hash, 0] = stored.launch[index][has_hash]
+            makers[has_hash, 1] = stored.program[index][has_hash]
         return np.asarray(values, np.uint64), makers
 
     def has_stored(self, tensor: Any) -> bool:
@@ -236,7 +236,7 @@ class _Calls:
         extents = {e for t in tensors if (e := storage_extent(t)) is not None and e[0] < e[1]}
         before = Snapshot(sorted(extents))
 
-        def run(config: Any, program: int | None = None) -> tuple[HashedLaunch | None, Any]:
+        def run(config: Any, program: int | None = None) -> tuple[HashedKernelRun | None, Any]:
             before.restore()
             count = len(observer.launches)
             if program is not None:
@@ -387,7 +387,7 @@ def _batch_axis(whole: Any, part: Any, size: int, count: int) -> int | None:
     return axes[0]
 
 
-def _unfollowed(first: Sequence[HashedLaunch], second: Sequence[HashedLaunch]) -> str:
+def _unfollowed(first: Sequence[HashedKernelRun], second: Sequence[HashedKernelRun]) -> str:
     """Return the reason if equal hashes of two executions do not prove equal bits; else empty."""
     for launch in (*first, *second):
         if launch.failure:
@@ -432,7 +432,7 @@ def _unknown(
     question: Question,
     subject: str,
     comparison: Comparison,
-    launches: Sequence[HashedLaunch],
+    launches: Sequence[HashedKernelRun],
     witness: str = "",
 ) -> Answer:
     """Return the answer about elements whose order of evaluation is unknown."""
@@ -448,7 +448,7 @@ def _ordered(
     question: Question,
     subject: str,
     comparison: Comparison,
-    launches: Sequence[HashedLaunch],
+    launches: Sequence[HashedKernelRun],
     witness: str,
 ) -> Answer:
     """Return the answer about elements that atomics have computed."""
@@ -477,7 +477,7 @@ def _different(
     return _answer(question, subject, comparison, _place(difference.place), reason, witness)
 
 
-def _runs_of(launch: HashedLaunch) -> Answer:
+def _runs_of(launch: HashedKernelRun) -> Answer:
     subject = f"{launch.kernel}, {counted(int(np.prod(launch.grid)), 'program')}"
     if launch.failure:
         return _answer("runs", subject, Comparison("unknown", 0), "", launch.failure)
@@ -495,7 +495,10 @@ def _runs_of(launch: HashedLaunch) -> Answer:
 
 
 def _configs_of(
-    subject: str, first: HashedLaunch, second: HashedLaunch, again: Sequence[Callable[..., Any]]
+    subject: str,
+    first: HashedKernelRun,
+    second: HashedKernelRun,
+    again: Sequence[Callable[..., Any]],
 ) -> Answer:
     """Compare what two launches with the same arguments have stored."""
     for launch in (first, second):
@@ -537,7 +540,7 @@ def _config_difference(
     number: int,
     witness: str,
     again: Sequence[Callable[..., Any]],
-    first: HashedLaunch,
+    first: HashedKernelRun,
 ) -> Answer:
     programs = [int(stored.programs[number]) for stored in pair]
     if min(programs) < 0:

@@ -17,7 +17,7 @@ from ttools.core.location import SourceLocation, shown_place
 from ttools.core.ownership import is_triton_file
 from ttools.sanitizer.reproducibility.follower import LIBRARY, Line, Step
 from ttools.sanitizer.reproducibility.hashes import ORDERED, UNKNOWN, UNSURE, Hashed
-from ttools.sanitizer.reproducibility.run import HashedLaunch
+from ttools.sanitizer.reproducibility.run import HashedKernelRun
 
 Verdict = Literal["equal", "differs", "unknown"]
 #: Maximum number of pairs of nodes that are compared.
@@ -72,7 +72,7 @@ class Difference:
     """The operation at which two expression trees differ.
 
     Attributes:
-        place: Source line.
+        place: Source line of the difference.
         first: The operation in the first execution.
         second: The operation in the second execution.
     """
@@ -151,7 +151,7 @@ _MOVES = re.compile(r" HFMA2(?:\.\w+)* R\d+, -RZ, RZ,| HADD2\.F32 R\d+, -RZ,")
 _FUSED = ("FFMA", "HFMA2", "DFMA")
 
 
-def fusion_differs(first: HashedLaunch, second: HashedLaunch) -> str:
+def fusion_differs(first: HashedKernelRun, second: HashedKernelRun) -> str:
     """Return the reason if two kernels may fuse different products with sums; else empty."""
     lines = sorted({*first.fusible, *second.fusible})
     kernels = first.compilation, second.compilation

@@ -110,7 +110,7 @@ def require_answer(answer: Any, sent: dict[str, Any]) -> None:
     """Check an answer to a request to call the candidate.
 
     Args:
-        answer: The answer.
+        answer: The decoded answer of the process.
         sent: Arguments of the call.
 
     Raises:

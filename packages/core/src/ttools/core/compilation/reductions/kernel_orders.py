@@ -104,14 +104,16 @@ class KernelOrders:
             shape: Extents of the tile.
             axis: The axis that is added up.
         """
-        here = [found for found in self._reductions if _is_at(found.places, place)]
-        same = [found for found in here if (found.shape, found.axis) == (shape, axis)]
-        if not same or any(found.combines != ("arith.addf",) for found in same):
+        here = [reduction for reduction in self._reductions if _is_at(reduction.places, place)]
+        same = [
+            reduction for reduction in here if (reduction.shape, reduction.axis) == (shape, axis)
+        ]
+        if not same or any(reduction.combines != ("arith.addf",) for reduction in same):
             return "the compiler has replaced the sum by other operations"
         orders = set()
-        for found in dict.fromkeys(same):
+        for reduction in dict.fromkeys(same):
             try:
-                orders.add(order_of(found, self.compilation))
+                orders.add(order_of(reduction, self.compilation))
             except UnknownOrderError as error:
                 return str(error)
         if len(orders) > 1:
@@ -127,9 +129,9 @@ class KernelOrders:
         ttgir = self.compilation.texts["ttgir"]
         chains = call_chains(ttgir)
         return [
-            (tuple(chains.get(line.number, ())), tuple(int(n) for n in found[1].split("x") if n))
+            (tuple(chains.get(line.number, ())), tuple(int(n) for n in match[1].split("x") if n))
             for line in annotate("ttgir", ttgir)
-            if (found := _ADDITION.search(line.text))
+            if (match := _ADDITION.search(line.text))
         ]
 
     def product(self, place: SourceLocation | None, shape: tuple[int, ...]) -> ProductOrder | str:
@@ -139,19 +141,19 @@ class KernelOrders:
             place: Line of the product in the user's program.
             shape: Extents of the result.
         """
-        here = [found for found in self._products if _is_at(found.places, place)]
-        if not here or any(found.shape != shape for found in here):
+        here = [product for product in self._products if _is_at(product.places, place)]
+        if not here or any(product.shape != shape for product in here):
             return "the compiler has replaced the product by other operations"
         # A product may be divided along the K axis; the parts after the first continue it.
-        first = [found for found in here if not found.continues]
-        orders = {found.order for found in first}
+        first = [product for product in here if not product.continues]
+        orders = {product.order for product in first}
         if len(orders) != 1:
             return "the line has several products, with different instructions"
         order = orders.pop()
         if isinstance(order, str):
             return order
-        for found in here:
-            other = found.order
+        for product in here:
+            other = product.order
             if isinstance(other, str) or (other.unit, other.step) != (order.unit, order.step):
                 return "the line has several products, with different instructions"
         return order

@@ -55,7 +55,7 @@ class Nodes:
     commutative, so equal sums of different threads have the same number.
 
     Attributes:
-        leaves: Number of leaves.
+        leaves: Number of leaves of the tree.
         operands: The operands of each sum; the first sum has the number `leaves`.
         stages: The stage in which each sum was computed first.
     """
@@ -89,7 +89,7 @@ class Execution:
     """The state of the threads of a block.
 
     Attributes:
-        threads: Number of threads.
+        threads: Number of threads of a program.
         nodes: The sums so far.
         stored: Symbols that were stored to the second argument, by number of the element.
     """
