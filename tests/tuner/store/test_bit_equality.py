@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -47,6 +48,15 @@ def test_few_configurations_are_listed() -> None:
 def test_all_are_equal() -> None:
     text = bit_equality(entry(lambda b, s: True, "cuda: H100 (sm_90)"))
     assert text == "the outputs of 12 configurations are bit-equal"
+
+
+def test_only_comparisons_with_the_same_configuration_are_described() -> None:
+    """Trials of an earlier run can have been compared with another configuration."""
+    stored = entry(lambda b, s: True, "cuda: H100 (sm_90)")
+    trials = [replace(one, reference="new") for one in stored.trials[:4]]
+    trials += [replace(one, reference="old", bit_equal=False) for one in stored.trials[4:7]]
+    text = bit_equality(replace(stored, trials=trials))
+    assert text == "the outputs of 4 configurations are bit-equal"
 
 
 def test_bits_that_were_not_compared() -> None:

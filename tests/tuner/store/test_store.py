@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_written_tunings_can_be_read(tmp_path: Path) -> None:
             checks="sanitized",
             predicted=0.5,
             projection={"low": 0.4, "high": 0.7, "outside": ["spills registers"]},
+            bit_equal=False,
             resources={"registers": 32, "spilled": 0, "shared": 0, "occupancy": 0.5},
         ),
         Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
@@ -200,7 +202,7 @@ def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        (7, r"newer ttools \(schema 7, this one supports 5\)"),
+        (7, r"newer ttools \(schema 7, this one supports 6\)"),
         (3, r"cannot be used as a store: its schema 3 is not supported; .* move it away"),
     ],
 )
@@ -216,6 +218,28 @@ def test_a_store_of_another_schema_is_refused_and_not_changed(
     with pytest.raises(UsageError, match=sentence):
         TuningStore(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"), [(4, ("projection", "bit_equal")), (5, ("bit_equal",))]
+)
+def test_stores_of_earlier_schemas_are_converted(
+    tmp_path: Path, schema: int, columns: tuple[str, ...]
+) -> None:
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    store.add(problem(), trial(64, 1.0), LOCATION)
+    store.close()
+    with closing(sqlite3.connect(path)) as base:
+        for column in columns:
+            base.execute(f"ALTER TABLE trial DROP COLUMN {column}")
+        base.execute(f"PRAGMA user_version = {schema}")
+        base.commit()
+    store = TuningStore(path)
+    store.add(problem(), replace(trial(128, 1.0), bit_equal=True), LOCATION)
+    store.close()
+    stored = TuningStore(path).entry(problem()).trials
+    assert [(one.values["BLOCK"], one.bit_equal) for one in stored] == [(64, None), (128, True)]
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ outputs of these configurations do. A configuration with other blocks usually ad
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ttools.core.reports.report import config_text, counted
 from ttools.core.separation import separating_condition
 from ttools.tuner.store.failing import constants_of
@@ -18,6 +20,9 @@ _MOST_LISTED = 3
 def bit_equality(entry: TuningEntry) -> str:
     """Return a sentence about the configurations that can win; empty if it is unknown."""
     compared = [t for t in entry.trials if t.status == "ok" and t.bit_equal is not None]
+    # Trials of several runs may have been compared with different configurations.
+    for reference, _ in Counter(trial.reference for trial in compared).most_common(1):
+        compared = [trial for trial in compared if trial.reference == reference]
     if len(compared) < 2:
         return ""
     differing = [trial.values for trial in compared if not trial.bit_equal]

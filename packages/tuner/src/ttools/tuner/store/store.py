@@ -22,9 +22,12 @@ from ttools.core.json_document import parse_json
 from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
-SCHEMA = 5
-#: Statements that convert a store of the previous schema.
-_FROM_PREVIOUS = "ALTER TABLE trial ADD COLUMN projection TEXT"
+SCHEMA = 6
+#: Statements that convert stores of earlier schemas to the next one.
+_CONVERSIONS = {
+    4: "ALTER TABLE trial ADD COLUMN projection TEXT",
+    5: "ALTER TABLE trial ADD COLUMN bit_equal INTEGER",
+}
 #: SQLite's application ID, which marks the file as a store ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
@@ -41,7 +44,7 @@ CREATE TABLE trial (
     named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
     predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
     tried TEXT NOT NULL, conditions TEXT, same_as TEXT NOT NULL DEFAULT '',
-    projection TEXT
+    projection TEXT, bit_equal INTEGER
 );
 CREATE INDEX trial_of_config ON trial (problem, config);
 -- Times in Unix seconds at which programs ended with all their tunings complete.
@@ -134,10 +137,10 @@ class TuningStore:
                     f"cannot create the store `{self.path}`: {error.__cause__}; free space, or use "
                     "another file"
                 ) from error
-        elif schema == SCHEMA - 1:
-            # A file that cannot be written can still be read without the new column.
+        elif schema in _CONVERSIONS:
+            # A file that cannot be written can still be read without the new columns.
             with suppress(StoreError):
-                self._execute(_FROM_PREVIOUS)
+                self._execute(";".join(_CONVERSIONS[older] for older in range(schema, SCHEMA)))
         elif schema != SCHEMA:  # from before the first release
             raise ValueError(f"its schema {schema} is not supported")
         else:
@@ -235,7 +238,7 @@ class TuningStore:
         with self._transaction():
             number = self._number(problem, location)
             self._base.execute(
-                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(number, trial.key, json.dumps(dict(trial.values), default=repr)),
                     *(trial.status, trial.reason),
@@ -245,6 +248,7 @@ class TuningStore:
                     None if trial.conditions is None else json.dumps(dict(trial.conditions)),
                     trial.same_as,
                     None if trial.projection is None else json.dumps(trial.projection),
+                    trial.bit_equal,
                 ),
             )
 
@@ -315,9 +319,11 @@ def _columns(base: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _trial(row: sqlite3.Row) -> dict[str, Any]:
-    stored = {"projection": None, **dict(row), "values": row["named"]}
+    stored = {"projection": None, "bit_equal": None, **dict(row), "values": row["named"]}
     for name in ("values", "samples", "resources", "conditions", "projection"):
         stored[name] = None if stored[name] is None else parse_json(stored[name])
+    if stored["bit_equal"] in (0, 1):  # SQLite has no Booleans
+        stored["bit_equal"] = bool(stored["bit_equal"])
     return stored
 
 
