@@ -91,8 +91,8 @@ def test_outcomes(run_pytest: Pytest, same_folder: Path) -> None:
         "test_without_the_marker": "PASSED",
     }
     assert (
-        "test_serving.py:7: `fill` was compiled after 1 launch: `n` is 1, before neither 1 nor a "
-        "multiple of 16\n  launched at test_serving.py:14\n"
+        "test_serving.py:7: `fill` was compiled after 1 launch: `n` is 1 (previously neither 1 "
+        "nor a multiple of 16)\n  launched at test_serving.py:14\n"
         '  help: `@triton.jit(do_not_specialize=["n"])` avoids this compilation'
     ) in result.stdout
     assert "`fill` was compiled after 0 launches: first compilation" in result.stdout

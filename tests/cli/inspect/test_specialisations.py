@@ -75,7 +75,7 @@ def test_text(ttools: Run, script: str) -> None:
     assert "no GPU here: compiling for sm_90" in result.stderr
     text = result.stdout.partition("done\n")[2]
     assert text.startswith("2 compilations of 1 kernel, 2 launches")
-    assert "`num_seqs` is 1, before neither 1 nor a multiple of 16" in text
+    assert "`num_seqs` is 1 (previously neither 1 nor a multiple of 16)" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
 

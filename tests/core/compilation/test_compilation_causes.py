@@ -358,8 +358,8 @@ def test_sentences() -> None:
     (entries,) = observed(launch).by_kernel()
     assert [str(cause) for cause in causes(entries)] == [
         "first compilation",
-        "`n` is 1, before neither 1 nor a multiple of 16",
-        "`n` is a multiple of 16, before neither 1 nor a multiple of 16",
+        "`n` is 1 (previously neither 1 nor a multiple of 16)",
+        "`n` is a multiple of 16 (previously neither 1 nor a multiple of 16)",
     ]
     (difference,) = causes(entries)[1].differences
     assert difference.remedy == '`@triton.jit(do_not_specialize=["n"])`'

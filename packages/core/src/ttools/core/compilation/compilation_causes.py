@@ -77,9 +77,9 @@ class Difference:
 
     def __str__(self) -> str:
         if self.kind == "device":
-            return f"another device: {self.now}, before {self.before}"
+            return f"another device: {self.now} (previously {self.before})"
         if self.kind == "redefinition":
-            changed = f": {self.name} is {self.now}, before {self.before}" if self.name else ""
+            changed = f": {self.name} is {self.now} (previously {self.before})" if self.name else ""
             return f"the kernel was decorated again{changed}"
         if self.kind == "keywords":
             return (
@@ -88,7 +88,7 @@ class Difference:
         if self.kind == "cleared":
             return "the same variant: the kernel's cache in memory was cleared or not yet filled"
         source = f" ({_ENVIRONMENT[self.name]})" if self.kind == "environment" else ""
-        return f"`{self.name}`{source} is {self.now}, before {self.before}"
+        return f"`{self.name}`{source} is {self.now} (previously {self.before})"
 
 
 @dataclass(frozen=True, kw_only=True)
