@@ -38,7 +38,9 @@ print("done")
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> str:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    # Reports name entries of the cache, which may be of other tests' kernels with the same name.
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "serve.py").write_text(SCRIPT)
     return "serve.py"
 

@@ -12,6 +12,8 @@ from triton import knobs
 
 from ttools.core.compilation.cache_misses import CacheMisses
 from ttools.core.compilation.compilation_log import CompilationLog, observe_compilations
+from ttools.core.location import shown_path
+from ttools.core.process.user_module import load_file
 from ttools.interpreter import interpret
 
 X = torch.zeros(64)
@@ -136,4 +138,21 @@ def test_misses_because_the_text_has_changed(cache: Path) -> None:
         kernel[(1,)](X, 2, B=16)
     assert CacheMisses(log.compilations, cache).reason(log.compilations[0]) == (
         "1 entry of this kernel: the text of the kernel or a callee, a constant or the file changed"
+    )
+
+
+def test_a_kernel_of_another_file_with_the_same_name(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("other.py").write_text(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def fill(x_ptr, n, B: tl.constexpr):\n    tl.store(x_ptr + tl.arange(0, B), n)\n"
+    )
+    with interpret():
+        load_file("other.py").fill[(1,)](X, 2, B=16)
+    log = launched(2)
+    assert CacheMisses(log.compilations, cache).reason(log.compilations[0]) == (
+        "1 entry of a kernel with this name in another file: the most similar one differs: the "
+        f"file is {shown_path(__file__)}, stored other.py"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.compilation.compilation_log import LoggedCompilation
+from ttools.core.location import shown_path
 from ttools.core.reports.report import counted
 from ttools.core.triton_versions import disk_cache_folder
 
@@ -67,7 +68,9 @@ class CacheMisses:
         ]
         if not others:
             return "the cache has no earlier entry of a kernel with this name for this target"
-        stored = counted(len(others), "entry", "entries") + " of this kernel"
+        same_file = [d for d in others if d[1].get("source_files") == own[1].get("source_files")]
+        whose = "this kernel" if same_file else "a kernel with this name in another file"
+        stored = f"{counted(len(others), 'entry', 'entries')} of {whose}"
         _, data = min(others, key=lambda d: len(_changed(d[1], own[1])))
         changed = _changed(data, own[1])
         if changed:
@@ -122,7 +125,8 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
+        texts = map(str, value)
+        return ", ".join(map(shown_path, texts) if name == "source_files" else texts) or "none"
     return "not set" if value is None else str(value)
 
 
