@@ -114,7 +114,7 @@ def test_a_function_as_a_constant_is_included() -> None:
 
 def test_an_object_without_text_is_named() -> None:
     with pytest.raises(
-        UsageError, match="the value of `UNWRITABLE`, an object of the class Unwritable, "
+        UsageError, match=r"^`with_object` refers to `UNWRITABLE`, which is .* cannot be written "
     ):
         standalone_kernel(source_of_signature(with_object, "*fp32", {}))
 

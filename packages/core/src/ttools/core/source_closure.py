@@ -84,8 +84,9 @@ class SourceClosure:
         self._order: list[int] = []
         self._locals: set[str] = set()
         for name, module in _RESERVED.items():
-            definition = self._definitions[self._import(sys.modules[module], name)]
-            definition.is_fixed = True
+            if module in sys.modules:  # source that refers to a module has imported it
+                definition = self._definitions[self._import(sys.modules[module], name)]
+                definition.is_fixed = True
 
     def copy(self) -> SourceClosure:
         """Return a copy, which is used for an addition that may fail half-way."""
@@ -625,12 +626,12 @@ class _Expressions:
         return self._unknown(value)
 
     def _of_library(self, value: Any) -> str:
-        import torch
         import triton.language as tl
 
+        torch = sys.modules.get("torch")
         if isinstance(value, tl.constexpr):
             return f"{self._closure.module('triton.language')}.constexpr({self.of(value.value)})"
-        if isinstance(value, torch.dtype):
+        if torch is not None and isinstance(value, torch.dtype):
             name = str(value).removeprefix("torch.")
             return f"{self._closure.module('torch')}.{name}"
         if isinstance(value, tl.dtype):
