@@ -21,14 +21,16 @@ OLDEST_TRITON := triton==3.6.0
 # What others release must not turn a change red; other Pythons than its lines name take the newest.
 CONSTRAINTS ?= tools/constraints.txt
 PYTEST_ARGS ?=
-# Processes that share the tests; each takes up to 4 GB of memory. 0 for this one only, as --pdb
-# needs it.
-TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
+# Processes of the other tools.
+JOBS := $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
+# Processes that share the tests, one more than there are processors, because many tests wait for
+# child processes. Each takes up to 4 GB of memory. 0 for this one only, as --pdb needs it.
+TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs + 1 : 4)))
 # The slowest files come first, an order of our own (tests/conftest.py).
 SHARED = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
-FUZZ_ARGS ?= --new --seconds 60 --processes $(TEST_JOBS)
-EXPLORE_ARGS ?= --seconds 300 --processes $(TEST_JOBS)
+FUZZ_ARGS ?= --new --seconds 60 --processes $(JOBS)
+EXPLORE_ARGS ?= --seconds 300 --processes $(JOBS)
 MATRIX_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
@@ -119,13 +121,13 @@ ci: $(STAMP) ## Everything a change must pass
 	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'
 	@$(MAKE) test TRITON='$(TRITON)'
 	@$(MAKE) -j 2 --output-sync=target test-docs smoke-oldest TRITON='$(TRITON)'
-	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
+	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(JOBS) --shrink 30 --most 3'
 
 ci-full: ci ## ci, slow tests, built packages, the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(SHARED) $(PYTEST_ARGS) tests
 	@$(PY) -m tools.built_packages --torch '$(TORCH)' --range '$(TRITON_RANGE)'
 	@$(PY) -m tools.engine_matrix --torch '$(TORCH)' --triton '$(TRITON)' \
-	  --range '$(TRITON_RANGE)' --jobs $(TEST_JOBS) $(MATRIX_ARGS)
+	  --range '$(TRITON_RANGE)' --jobs $(JOBS) $(MATRIX_ARGS)
 
 constraints: ## Write the newest versions of all that is installed into tools/constraints.txt
 	@rm -rf .venv-newest

@@ -106,6 +106,7 @@ def inputs(N, block, dtype, seed):
 """
 
 
+@pytest.mark.slow
 def test_a_report_contains_the_condition(tmp_path: Path) -> None:
     file = tmp_path / "doubled.py"
     file.write_text(FILE)

@@ -36,30 +36,30 @@ def verified(
 
 #: For each cheat: its reference, the number of cases, and a part of the message.
 CHEATS = {
-    "numbers_as_operands": ("softmax_reference", 9, "repeated without it"),
-    "constant_for_nan": ("centre_reference", 11, "repeated without it"),
     "launches_without_effect": ("flip_reference", 9, "launches of the call are left out"),
     "row_by_row": ("softmax_reference", 1, "`_softmax` on"),
     "bits_as_integers": ("abs_reference", 1, "`bitwise_and` on"),
-    "converted_to_integers": ("trunc_reference", 1, "`_to_copy` on"),
     "copies_a_table": ("positions_reference", 1, "a copy of constants"),
-    "doubles_half_a_table": ("positions_reference", 1, "a copy of constants"),
-    "numbers_as_arguments": ("positions_reference", 1, "a copy of constants"),
     "gradient_as_constant": ("scale_reference", 4, "gradient of x"),
     "many_comparisons": ("stairs_reference", 1, "compares or tests"),
-    "converted_to_bools": ("nonzero_reference", 1, "`_to_copy` on"),
     "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
+    "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
+    "total_without_launch": ("total_reference", 9, "repeated without it"),
+}
+SLOW_CHEATS = {
+    "numbers_as_operands": ("softmax_reference", 9, "repeated without it"),
+    "constant_for_nan": ("centre_reference", 11, "repeated without it"),
+    "converted_to_integers": ("trunc_reference", 1, "`_to_copy` on"),
+    "doubles_half_a_table": ("positions_reference", 1, "a copy of constants"),
+    "numbers_as_arguments": ("positions_reference", 1, "a copy of constants"),
+    "converted_to_bools": ("nonzero_reference", 1, "`_to_copy` on"),
     "copies_a_flip": ("flip_reference", 1, "was made by torch's `flip`"),
     "gathers_on_the_host": ("gather_reference", 1, "was made by torch's `cat`"),
     "rounds_by_conversions": ("rounding_reference", 1, "was made by torch's `_to_copy`"),
     "constant_in_a_part": ("softmax_reference", 1, "`_softmax` on"),
     "sorts_integers": ("sort_reference", 1, "`sort` on"),
     "small_part": ("part_reference", 1, "`_softmax`"),
-    "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
-    "total_without_launch": ("total_reference", 9, "repeated without it"),
     "reads_one_weight": ("scale_reference", 4, "gradient of x"),
-}
-SLOW_CHEATS = {
     "moves_all_but_a_row": ("transpose_reference", 1, "was made by torch's `copy_`"),
     "beside_an_empty_argument": ("optional_reference", 1, "`_softmax` on"),
     "product_of_integers": ("product_reference", 1, "`bmm` on"),
@@ -97,9 +97,9 @@ def test_a_cheat_fails(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reference"),
     [
-        ("clamps_a_copy", "clamp_reference"),
         ("integers_in_floats", "count_reference"),
-        ("one_configuration_runs", "twice_reference"),
+        pytest.param("clamps_a_copy", "clamp_reference", marks=pytest.mark.slow),
+        pytest.param("one_configuration_runs", "twice_reference", marks=pytest.mark.slow),
     ],
 )
 def test_a_correct_candidate_passes(name: str, reference: str) -> None:
@@ -111,13 +111,18 @@ def test_a_correct_candidate_passes(name: str, reference: str) -> None:
     ("name", "reference", "inputs"),
     [
         ("pads_columns", "softmax_reference", "inputs"),
-        ("flips_input", "reversed_sums_reference", "inputs"),
         ("with_tables", "rotary_reference", "even_inputs"),
-        ("keeps_a_workspace", "column_sums_reference", "inputs"),
-        ("autotuned", "softmax_reference", "inputs"),
         ("with_gradient", "twice_reference", "graded_inputs"),
-        ("by_a_custom_operator", "transposed_softmax_reference", "inputs"),
-        ("transposes_padded_tiles", "transpose_reference", "inputs"),
+        *(
+            pytest.param(*names, marks=pytest.mark.slow)
+            for names in (
+                ("flips_input", "reversed_sums_reference", "inputs"),
+                ("keeps_a_workspace", "column_sums_reference", "inputs"),
+                ("autotuned", "softmax_reference", "inputs"),
+                ("by_a_custom_operator", "transposed_softmax_reference", "inputs"),
+                ("transposes_padded_tiles", "transpose_reference", "inputs"),
+            )
+        ),
     ],
 )
 def test_a_wrapper_that_prepares_a_launch_passes(name: str, reference: str, inputs: str) -> None:
