@@ -67,3 +67,9 @@ def test_findings_without_a_location_are_distinguished_by_message() -> None:
     findings = [finding(0, message="a"), finding(0, message="b"), finding(0, message="a")]
     assert Counter(total.message for total in merge(findings)) == {"a": 1, "b": 1}
     assert len(merge([finding(3, message="a"), finding(3, message="b")])) == 1
+
+
+def test_findings_of_different_checks_are_not_merged() -> None:
+    alike = [finding(3, check=check) for check in ("numeric", "accuracy")]
+    assert [total.check for total in merge(alike)] == ["numeric", "accuracy"]
+    assert len(merge_in_launch(alike)) == 2

@@ -74,10 +74,14 @@ class SourceClosure:
 
     Args:
         reserved: Names that the file binds itself.
+        keep_globals: True if constants to which kernels refer stay as they are. By default, those
+            that are not declared as `tl.constexpr` become so, because Triton rejects others unless
+            a variable of the environment allows them.
     """
 
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
+    def __init__(self, reserved: Sequence[str] = (), *, keep_globals: bool = False) -> None:
         self._reserved = frozenset(reserved)
+        self._keep_globals = keep_globals
         self._definitions: list[_Definition] = []
         self._numbers: dict[object, int] = {}
         #: Numbers of complete definitions; those to which a definition refers come before it.
@@ -90,7 +94,7 @@ class SourceClosure:
 
     def copy(self) -> SourceClosure:
         """Return a copy, which is used for an addition that may fail half-way."""
-        other = SourceClosure(tuple(self._reserved))
+        other = SourceClosure(tuple(self._reserved), keep_globals=self._keep_globals)
         other._definitions = [replace(item, plain=set(item.plain)) for item in self._definitions]
         other._numbers, other._order = dict(self._numbers), list(self._order)
         other._locals = set(self._locals)
@@ -260,7 +264,7 @@ class SourceClosure:
                 return self._import_member(value, name, what)
             return self._copy(value, what)
         text = self.expression(value, what)
-        if in_kernel and _needs_constexpr(value):
+        if in_kernel and not self._keep_globals and _needs_constexpr(value):
             text = f"{self.module('triton.language')}.constexpr({text})"
         return self._define(("value", name, text), name, f"{{}} = {text}")
 

@@ -127,7 +127,7 @@ def standalone_kernel(source: KernelSource) -> StandaloneKernel:
     """
     if source.function is None:
         raise UsageError(f"`{source.name}` is TTIR, which has no Python source")
-    closure = SourceClosure()
+    closure = SourceClosure(keep_globals=True)
     try:
         kernel = closure.kernel(source.function)
         constants = {

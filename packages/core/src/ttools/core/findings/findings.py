@@ -102,7 +102,7 @@ class Finding(ShowsItself):
         """
         argument = self.argument.name if self.argument else ""
         where = self.location or self.message
-        return (self.kind, self.origin, self.severity, self.kernel, where, argument)
+        return (self.check, self.kind, self.origin, self.severity, self.kernel, where, argument)
 
     @property
     def configs(self) -> tuple[Mapping[str, Any], ...]:
