@@ -179,7 +179,9 @@ def _run_eagerly(
     arguments: Sequence[Any],
     values: Sequence[Any],
     programs: str,
+    written: Sequence[tuple[int, int]] | None = None,
 ) -> None:
     from ttools.interpreter.eager.launch import eager_twin
 
-    eager_twin(function, signature, metadata).run_programs(grid, arguments, values, programs)
+    twin = eager_twin(function, signature, metadata)
+    twin.run_programs(grid, arguments, values, programs, written)

@@ -27,6 +27,7 @@ from ttools.core.triton_versions import (
 from ttools.interpreter.eager.debugging import frames
 from ttools.interpreter.eager.debugging.prompt import looking_at_elements
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.groups import same_for_all
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.run.device_copies import has_device_memory
 
@@ -120,6 +121,8 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
     def _scalar(self, what: str) -> Any:
         if not isinstance(self.handle, Handle):
             raise UndecidedError(what)
+        if self.handle.is_grouped and math.prod(self.handle.shape) == 1:
+            return same_for_all(self.handle.data)
         if self.handle.data.size != 1:
             raise UndecidedError(what)
         return self.handle.data.reshape(()).item()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class StoredHashes:
         values: The hash of each element.
         launch: Number of the launch that stored the element last; 0 for none.
         program: Number of the program that stored it; `SEVERAL` for atomics.
+        is_empty: True if no element has been stored.
     """
 
     def __init__(self, start: int, end: int, size: int) -> None:
@@ -37,6 +39,7 @@ class StoredHashes:
         self.values = np.zeros(count, np.uint64)
         self.launch = np.zeros(count, np.int32)
         self.program = np.full(count, NO_PROGRAM, np.int64)
+        self.is_empty = True
         self._bits = np.zeros(count, f"u{size}")
 
     def index(self, addresses: Addresses) -> Any:
@@ -52,8 +55,9 @@ class StoredHashes:
         bits = np.ascontiguousarray(elements).view(self._bits.dtype)
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == bits))
 
-    def store(self, index: Any, values: Hashed, launch: int, program: int) -> None:
+    def store(self, index: Any, values: Hashed, launch: int, program: Any) -> None:
         """Record elements that have just been stored."""
+        self.is_empty = False
         self.values[index], self.launch[index], self.program[index] = values, launch, program
         self._bits[index] = self.bits()[index]
 
@@ -98,12 +102,16 @@ class HashMemory:
     def has_other_size(self, stored: StoredHashes) -> bool:
         """Return whether kernels have also stored elements of another size to the storage."""
         sizes = self._storages.get((stored.start, stored.end), {})
-        return any(one is not stored and one.launch.any() for one in sizes.values())
+        return any(one is not stored and not one.is_empty for one in sizes.values())
 
     def storages(self) -> Iterator[StoredHashes]:
         """Yield the hashes of the storages of the current launch."""
         for extent in self._ranges:
             yield from self._storages.get(extent, {}).values()
+
+    def copy(self) -> HashMemory:
+        """Return a copy of the hashes, to which one can go back."""
+        return deepcopy(self)
 
     def covering(self, start: int, end: int, size: int) -> StoredHashes | None:
         """Return the hashes of the storage that contains a range of addresses."""
