@@ -22,12 +22,10 @@ from ttools.interpreter.eager.elements import Handle, split_type
 
 Numbers = NDArray[np.int64]
 Program = TypeVar("Program")
-#: The owner of an element that no program has accessed.
-_NOBODY = -1
 #: Maximum number of programs in a group.
 _MOST_PROGRAMS = 1024
 #: Number of elements of the largest value of a group; more would not fit into a CPU's cache.
-_ELEMENTS = 1 << 16
+_ELEMENTS = 1 << 18
 
 
 class GroupError(Exception):
@@ -196,6 +194,30 @@ _ON_SHAPES: dict[str, Callable[..., Any]] = {
 # ---- memory
 
 
+def selected(data: Any, active: Any) -> Any:
+    """Return the elements in active lanes, with one axis.
+
+    Args:
+        data: An array with an element for each lane.
+        active: The active lanes; None if all are active.
+    """
+    return data.reshape(-1) if active is None or active.all() else data[active]
+
+
+def positions(addresses: Any, start: int, size: int) -> Any:
+    """Return the numbers of elements, as a slice if they follow each other.
+
+    Args:
+        addresses: Addresses of the elements, with one axis.
+        start: Address of element 0.
+        size: Bytes of an element.
+    """
+    first, last = int(addresses[0]), int(addresses[-1])
+    if last - first == size * (len(addresses) - 1) and (np.diff(addresses) == size).all():
+        return slice((first - start) // size, (last - start) // size + 1)
+    return (addresses - start) // size
+
+
 class OwnedElements:
     """The programs that access the elements of the storages that a launch may write.
 
@@ -206,6 +228,8 @@ class OwnedElements:
 
     def __init__(self, extents: Iterable[tuple[int, int]]) -> None:
         self._extents = sorted(set(extents))
+        # Numbers of programs plus one, and 0 for elements that no program has accessed. Memory
+        # that is zero is only allocated when it is used.
         self._owners: dict[tuple[int, int], tuple[int, Numbers]] = {}
         self._has_loaded = self._has_stored = False
 
@@ -236,7 +260,7 @@ class OwnedElements:
         if mask is not None:
             own = aligned(mask.data, mask, len(pointer.shape))
             active = np.broadcast_to(own, pointer.data.shape)
-        addresses = pointer.data if active is None else pointer.data[active]
+        addresses = selected(pointer.data, active)
         if not self._extents or not addresses.size:
             return
         low, high = int(addresses.min()), int(addresses.max())
@@ -250,17 +274,17 @@ class OwnedElements:
         if others or low < start or high + size > end:
             raise GroupError("an access may reach several storages")
         width, owners = self._owners.setdefault(
-            (start, end), (size, np.full((end - start) // size, _NOBODY, np.int64))
+            (start, end), (size, np.zeros((end - start) // size, np.int64))
         )
         if width != size or ((addresses - start) % size).any():
             raise GroupError("elements of several sizes are accessed in a storage")
         if not pointer.is_grouped and len(programs) > 1:
             raise GroupError("several programs access an element of memory that they write")
-        numbers = np.broadcast_to(by_program(programs, pointer), pointer.data.shape)
-        numbers = numbers if active is None else numbers[active]
-        index = (addresses - start) // size
+        numbers = np.broadcast_to(by_program(programs + 1, pointer), pointer.data.shape)
+        numbers = selected(numbers, active)
+        index = positions(addresses, start, size)
         before = owners[index]
+        is_other = ((before != 0) & (before != numbers)).any()
         owners[index] = numbers
-        is_other = (before != _NOBODY) & (before != numbers)
-        if is_other.any() or (owners[index] != numbers).any():
+        if is_other or (not isinstance(index, slice) and (owners[index] != numbers).any()):
             raise GroupError("several programs access an element of memory that they write")

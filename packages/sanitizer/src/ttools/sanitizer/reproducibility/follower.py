@@ -26,6 +26,7 @@ from ttools.interpreter.eager.groups import (
     any_of_each,
     by_program,
     same_for_all,
+    selected,
     spread,
 )
 from ttools.interpreter.eager.mlir import OpResults
@@ -239,7 +240,7 @@ class HashFollower:
         if not self._undecided.keys() & set(programs):
             return np.uint64(0)
         marks = np.array([self._undecided.get(p, 0) for p in programs], np.uint64)
-        return np.broadcast_to(by_program(marks, pointer), active.shape)[active]
+        return selected(np.broadcast_to(by_program(marks, pointer), active.shape), active)
 
     def store(self, pointer: Handle, value: Handle, mask: Handle | None) -> None:
         """Record the hashes of stored elements."""
@@ -247,22 +248,22 @@ class HashFollower:
         active = _active(mask, pointer)
         if not active.any():
             return
-        addresses = pointer.data[active]
+        addresses = selected(pointer.data, active)
         stored = self.memory.find(addresses, value.element.size)
         if stored is None:
             _refuse_groups("a group stores to memory that is not one argument")
             self.untracked = self.untracked or "it stores to memory that is not an argument"
             return
         own = aligned(hashes_of(value), value, len(pointer.shape))
-        hashes = np.broadcast_to(own, shape)[active].copy()
+        hashes = selected(np.broadcast_to(own, shape), active).copy()
         for handle, what in ((pointer, "address"), (mask, "mask")):
             if handle is not None and isinstance(handle.shadow, Hashes):
                 _refuse_groups(f"the {what} of a store depends on floats")
                 self.reasons.setdefault(f"the {what} of a store depends on floats", location())
                 hashes |= UNKNOWN | _united(handle.shadow)
-        programs = np.broadcast_to(by_program(current().numbers, pointer), shape)[active]
+        programs = selected(np.broadcast_to(by_program(current().numbers, pointer), shape), active)
         hashes |= self._marks_of_programs(pointer, active)
-        index = stored.index(addresses)
+        index = stored.span(addresses)
         again = (stored.launch[index] == self.launch) & (stored.program[index] != programs)
         conflict = again & (stored.values[index] != hashes)
         if conflict.any():
@@ -280,7 +281,7 @@ class HashFollower:
                 return
         has_hash, hashes = np.zeros(shape, bool), None
         if active.any():
-            addresses = np.broadcast_to(pointer.data, shape)[active]
+            addresses = selected(np.broadcast_to(pointer.data, shape), active)
             stored = self.memory.find(addresses, result.element.size)
             if stored is None and result.is_grouped:
                 raise GroupError("a group loads from memory that is not one argument")
@@ -289,7 +290,7 @@ class HashFollower:
                 self.unknown("memory is stored and loaded with different types", result)
                 return
             if stored is not None and not stored.is_empty:
-                index = stored.index(addresses)
+                index = stored.span(addresses)
                 has_hash[active] = stored.is_stored(index)
                 hashes = self._loaded(stored, index)
             is_input = active & ~has_hash
@@ -309,7 +310,7 @@ class HashFollower:
 
     def _loaded(self, stored: StoredHashes, index: Any) -> Hashed:
         """Return the hashes of loaded elements, which are marked if another program stored them."""
-        loaded: Hashed = stored.values[index]
+        loaded: Hashed = stored.values[index].copy()
         raced = stored.is_stored(index) & (stored.launch[index] == self.launch)
         raced &= stored.program[index] != current().numbers[0]
         if raced.any() and current().owned is None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.interpreter.eager.groups import positions
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.reproducibility.hashes import Hashed
 
 Addresses = NDArray[np.int64]
-#: Number of the program that has stored an element: none, or several.
-NO_PROGRAM, SEVERAL = -1, -2
+#: Stands for the number of the program that has stored an element, if several programs have.
+SEVERAL = -2
 _WORDS = (1, 2, 4, 8)
 
 
@@ -29,7 +30,7 @@ class StoredHashes:
     Attributes:
         values: The hash of each element.
         launch: Number of the launch that stored the element last; 0 for none.
-        program: Number of the program that stored it; `SEVERAL` for atomics.
+        program: Number of the program that stored it, if a launch has; `SEVERAL` for atomics.
         is_empty: True if no element has been stored.
     """
 
@@ -38,13 +39,17 @@ class StoredHashes:
         count = (end - start) // size
         self.values = np.zeros(count, np.uint64)
         self.launch = np.zeros(count, np.int32)
-        self.program = np.full(count, NO_PROGRAM, np.int64)
+        self.program = np.zeros(count, np.int64)
         self.is_empty = True
         self._bits = np.zeros(count, f"u{size}")
 
     def index(self, addresses: Addresses) -> Any:
         """Return the numbers of the elements at some addresses."""
         return (addresses - self.start) // self.size
+
+    def span(self, addresses: Addresses) -> Any:
+        """Return the numbers of the elements at some addresses, as a slice if possible."""
+        return positions(addresses, self.start, self.size)
 
     def is_stored(self, index: Any) -> NDArray[np.bool_]:
         """Return which elements still have the bytes that a kernel has stored."""

@@ -86,6 +86,18 @@ class HashedKernelRun:
     in_groups: bool = False
 
 
+def _extents(launch: KernelLaunch) -> list[tuple[int, int]]:
+    """Return the start and the end of the storage of each argument."""
+    extents = {storage_extent(value) for value in launch.values}
+    return sorted(e for e in extents if e is not None and e[0] < e[1])
+
+
+def _written(launch: KernelLaunch) -> list[tuple[int, int]]:
+    """Return the storages of arguments that a launch may write."""
+    written = launch.written_storages
+    return _extents(launch) if written is None else written
+
+
 class HashingObserver:
     """Runs each launch as Python, with hashes.
 
@@ -135,8 +147,7 @@ class HashingObserver:
             return launch.execute(_NONE)
         record.compilation = compiled
         began = time.monotonic()
-        extents = {storage_extent(value) for value in launch.values}
-        before = Snapshot(sorted(e for e in extents if e is not None and e[0] < e[1]))
+        before = Snapshot(_written(launch))
         written = self._written_in_groups(launch)
         if written is not None:
             hashes = self.memory.copy()
@@ -177,8 +188,7 @@ class HashingObserver:
             foreign=self._is_foreign,
             recorded=self._program(number, record.grid),
         )
-        extents = (storage_extent(value) for value in launch.values)
-        self.memory.begin(e for e in extents if e is not None and e[0] < e[1])
+        self.memory.begin(_extents(launch))
         with observing_operations(follower):
             run()
         follower.finish()
@@ -194,8 +204,8 @@ class HashingObserver:
                     start=stored.start,
                     size=stored.size,
                     elements=elements,
-                    hashes=stored.values[elements].copy(),
-                    programs=stored.program[elements].copy(),
+                    hashes=stored.values[elements],
+                    programs=stored.program[elements],
                 )
                 record.stored.append(tensor)
 
