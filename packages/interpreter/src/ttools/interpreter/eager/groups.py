@@ -113,9 +113,7 @@ def any_grouped(arguments: Iterable[Any]) -> bool:
     return any(isinstance(a, Handle) and a.is_grouped for a in arguments)
 
 
-def compute(
-    name: str, function: Callable[..., Any], arguments: Sequence[Any], count: int
-) -> Any:
+def compute(name: str, function: Callable[..., Any], arguments: Sequence[Any], count: int) -> Any:
     """Compute an operation of `numpy_ops` for all programs of a group.
 
     Args:

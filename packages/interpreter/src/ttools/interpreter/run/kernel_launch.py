@@ -66,6 +66,7 @@ _NONE = Instruments()
 _PROGRAM_OPTIONS = LaunchOptions()
 _SITE = CallSite()
 
+
 class EagerTwin(Protocol):
     """Runs programs of a launch as Python."""
 

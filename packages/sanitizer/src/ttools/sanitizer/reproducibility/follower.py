@@ -639,7 +639,9 @@ def _gather(f: HashFollower, operation: str, arguments: Sequence[Any], result: H
         inside = np.clip(index.data.astype(np.int64), 0, value.shape[axis] - 1)
         own = value.shadow.values
         if result.is_grouped:
-            own, inside = (spread(x, h, len(result.data)) for x, h in ((own, value), (inside, index)))
+            own, inside = (
+                spread(x, h, len(result.data)) for x, h in ((own, value), (inside, index))
+            )
         values = np.take_along_axis(own, inside, _axis(axis, result))
         result.shadow = Hashes(values, value.shadow.product, value.shadow.reordered)
 

@@ -30,7 +30,9 @@ ORDERED = np.uint64(2)
 UNSURE = np.uint64(4)
 #: All marks.
 MARKS = np.uint64(native_hashes.MARKS)
-_SHIFTS, _FACTORS = (np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True))
+_SHIFTS, _FACTORS = (
+    np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
+)
 _ODD = np.uint64(native_hashes.ODD)
 #: Number of elements from which native code combines hashes, and the most operands that it has.
 _LARGE, _MOST_OPERANDS = 1 << 12, 4

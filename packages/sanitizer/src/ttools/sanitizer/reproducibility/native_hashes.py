@@ -90,9 +90,7 @@ def _module(widths: Sequence[int], body: Callable[[_Text, str, list[str]], str])
     program = text.add("tt.get_program_id x : i32")
     block = text.add(f"arith.constant {_BLOCK} : i32")
     start = text.add(f"arith.muli {program}, {block} : i32")
-    lanes = text.add(
-        f"tt.make_range {{end = {_BLOCK} : i32, start = 0 : i32}} : {_tensor('i32')}"
-    )
+    lanes = text.add(f"tt.make_range {{end = {_BLOCK} : i32, start = 0 : i32}} : {_tensor('i32')}")
     starts = text.add(f"tt.splat {start} : i32 -> {_tensor('i32')}")
     index = text.add(f"arith.addi {starts}, {lanes} : {_tensor('i32')}")
     counts = text.add(f"tt.splat %count : i32 -> {_tensor('i32')}")
