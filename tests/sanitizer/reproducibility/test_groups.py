@@ -26,8 +26,10 @@ from random_kernels import RandomKernel, check, random_kernels
 Launches = list[HashedKernelRun]
 
 
-def followed(call: Callable[[], Any], *, in_groups: bool) -> Launches:
-    observer = HashingObserver(read_target("sm_90"), in_groups=in_groups)
+def followed(
+    call: Callable[[], Any], *, in_groups: bool, recorded: tuple[int, int] | None = None
+) -> Launches:
+    observer = HashingObserver(read_target("sm_90"), recorded=recorded, in_groups=in_groups)
     torch.manual_seed(0)
     with interpret(observer=observer):
         call()
@@ -188,6 +190,18 @@ def two_kernels() -> None:
 )
 def test_kernels(call: Callable[[], None], is_grouped: bool) -> None:
     assert {launch.in_groups for launch in assert_equal(call)} == {is_grouped}
+
+
+def test_operations_of_a_recorded_program() -> None:
+    recorded = 1, 4
+    (ours,), (theirs,) = (
+        followed(triangle, in_groups=in_groups, recorded=recorded) for in_groups in (True, False)
+    )
+    assert ours.in_groups
+    assert len(ours.steps) == len(theirs.steps) > 2
+    for own, other in zip(ours.steps, theirs.steps, strict=True):
+        assert (own.operation, own.place) == (other.operation, other.place)
+        np.testing.assert_array_equal(own.result, other.result)
 
 
 @hypothesis.settings(max_examples=4, suppress_health_check=list(hypothesis.HealthCheck))

@@ -305,6 +305,8 @@ class EagerBuilder:
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
         if self._observer is not None:
             return  # the launch that is repeated has printed this
+        if self._session.owned is not None:
+            raise groups.GroupError("programs that print run one after the other")
         operands_data = [np.ascontiguousarray(value.data) for value in values]
         table = (ctypes.c_void_p * max(len(operands_data), 1))(
             *(array.ctypes.data for array in operands_data)

@@ -180,7 +180,7 @@ _ON_SHAPES: dict[str, Callable[..., Any]] = {
     "create_unsplat": lambda count, value: value.with_data(value.data.reshape(count)),
     "create_broadcast": _broadcast,
     "create_expand_dims": lambda count, value, axis: value.with_data(
-        np.expand_dims(value.data, axis + 1)
+        np.expand_dims(value.data, axis % (len(value.shape) + 1) + 1)
     ),
     "create_reshape": _reshape,
     "create_trans": _transpose,

@@ -64,7 +64,7 @@ from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.graph_launches import record_launch
 from ttools.interpreter.run.interpretation import Run, receive_launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.launch_options import Grouping, LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
 #: The largest number of blocked programs. When it is reached, no further program is started before
@@ -320,7 +320,7 @@ class EagerKernel:
         arguments: Sequence[Any],
         values: Sequence[Any],
         programs: str,
-        written: Sequence[tuple[int, int]] | None = None,
+        grouping: Grouping | None = None,
     ) -> None:
         """Run some programs of a launch, whose memory is on the host already, without launch hooks.
 
@@ -329,9 +329,8 @@ class EagerKernel:
             arguments: Argument of each parameter of the function, including constants.
             values: Flattened arguments without constants; the programs access the memory of these.
             programs: Selection of the programs to run, in the syntax of `selection`.
-            written: Start and end of each storage that the programs may write. If given, programs
-                run in groups, and the kernel may not synchronise. By default, programs run one
-                after the other.
+            grouping: Lets programs run in groups. The kernel may then not synchronise. By default,
+                programs run one after the other.
 
         Raises:
             KernelError: A program failed or left the memory of its arguments.
@@ -340,7 +339,9 @@ class EagerKernel:
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
         x, y, z = (*map(int, grid), 1, 1, 1)[:3]
         options = LaunchOptions(programs=programs)
-        self._execute((x, y, z), arguments, plan, plan.flatten(arguments), values, options, written)
+        self._execute(
+            (x, y, z), arguments, plan, plan.flatten(arguments), values, options, grouping
+        )
 
     def _execute(
         self,
@@ -350,7 +351,7 @@ class EagerKernel:
         given: Sequence[Any],
         values: Sequence[Any],
         options: LaunchOptions,
-        written: Sequence[tuple[int, int]] | None = None,
+        grouping: Grouping | None = None,
     ) -> int:
         """Run the programs and return their number."""
         __tracebackhide__ = True
@@ -359,7 +360,7 @@ class EagerKernel:
         for slot in sorted(plan.pointers):
             memory.add(plan.names[slot], given[slot], values[slot], raw[slot])
         session = new_session(self.name, grid, memory, self._options, self._codegen)
-        session.owned = None if written is None else OwnedElements(written)
+        session.owned = None if grouping is None else OwnedElements(grouping.written)
         try:
             with running(session):
                 taken = _Arguments(plan, raw)
@@ -367,13 +368,19 @@ class EagerKernel:
                     taken.value(value, type)
                     for value, type in zip(arguments, self._signature.values(), strict=True)
                 ]
-                return self._programs(session, lifted, options)
+                return self._programs(session, lifted, options, grouping)
         except Exception as error:  # noqa: BLE001 - raised again, without our frames
             if isinstance(error, TtoolsError):
                 error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
             raise error.with_traceback(without_machinery(error.__traceback__))  # noqa: B904 - itself
 
-    def _programs(self, session: Session, arguments: list[Any], options: LaunchOptions) -> int:
+    def _programs(
+        self,
+        session: Session,
+        arguments: list[Any],
+        options: LaunchOptions,
+        grouping: Grouping | None,
+    ) -> int:
         begin_launch()
         function = function_for(self._jit)
         total = prod(session.grid)
@@ -381,8 +388,10 @@ class EagerKernel:
             return 0
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
+        if grouping is not None:
+            chosen = sorted(chosen, key=lambda number: number != grouping.first)
         programs = (coordinates(n, session.grid) for n in chosen)
-        if session.owned is not None:
+        if grouping is not None:
             _run_groups(session, programs, lambda: function(*arguments))
             return len(chosen)
         scheduler = session.memory.others = Scheduler(

@@ -48,7 +48,7 @@ from ttools.interpreter.run.bounds import (
 from ttools.interpreter.run.launch_rules import refused
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.launch_options import Grouping, LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class EagerTwin(Protocol):
         arguments: Sequence[Any],
         values: Sequence[Any],
         programs: str,
-        written: Sequence[tuple[int, int]] | None = None,
+        grouping: Grouping | None = None,
         /,
     ) -> None:
         """Run a selection of programs; see `EagerKernel.run_programs`."""

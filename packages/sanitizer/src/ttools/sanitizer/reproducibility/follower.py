@@ -199,7 +199,9 @@ class HashFollower:
     ) -> None:
         """Set the hashes of a result, and record the operation if its program is recorded."""
         result.shadow = Hashes(values, product)
-        if self.recorded is not None and current().program == self.recorded:
+        session = current()
+        is_alone = session.group is None and session.program == self.recorded
+        if self.recorded is not None and is_alone:
             self._bytes += values.nbytes + sum(h.nbytes for h in operands if h.base is None)
             if self._bytes <= self.most_bytes:
                 step = Step(operation, text, location(), values, tuple(operands), axis)

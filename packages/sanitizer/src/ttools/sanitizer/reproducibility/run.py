@@ -22,8 +22,10 @@ from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.groups import GroupError
 from ttools.interpreter.eager.observation import observing_operations
+from ttools.interpreter.eager.session import forget_failure
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.launch_options import Grouping
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
@@ -148,13 +150,14 @@ class HashingObserver:
         record.compilation = compiled
         began = time.monotonic()
         before = Snapshot(_written(launch))
-        written = self._written_in_groups(launch)
-        if written is not None:
+        grouping = self._grouping(launch)
+        if grouping is not None:
             hashes = self.memory.copy()
             try:
-                self._follow(launch, partial(launch.eagerly, ":", written), record, compiled)
+                self._follow(launch, partial(launch.eagerly, ":", grouping), record, compiled)
                 record.in_groups = True
             except (GroupError, TtoolsError):  # the programs run again, one after the other
+                forget_failure()
                 self.memory = hashes
                 before.restore()
         try:
@@ -166,12 +169,15 @@ class HashingObserver:
             return launch.execute(_NONE)
         return LaunchReport(prod(grid), time.monotonic() - began)
 
-    def _written_in_groups(self, launch: KernelLaunch) -> list[tuple[int, int]] | None:
-        """Return the storages that a launch may write; None if its programs must run one by one."""
-        is_recorded = self._recorded is not None and self._recorded[0] == len(self.launches)
-        if not self._in_groups or is_recorded or launch.kernel.variants.effects.synchronises:
+    def _grouping(self, launch: KernelLaunch) -> Grouping | None:
+        """Return how programs of a launch run in groups; None if they run one after the other."""
+        written = launch.written_storages
+        if not self._in_groups or written is None or launch.kernel.variants.effects.synchronises:
             return None
-        return launch.written_storages
+        first = 0
+        if self._recorded is not None and self._recorded[0] == len(self.launches):
+            first = self._recorded[1]  # it runs alone
+        return Grouping(written=written, first=first)
 
     def _follow(
         self,
