@@ -31,6 +31,7 @@ from ttools.interpreter.run.kernel_launch import EagerTwin, ExecutableKernel, Ke
 from ttools.interpreter.run.launch_rules import violations_of_devices
 from ttools.interpreter.run.launching import make_launch
 from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch_options import Grouping
 
 
 class CPULauncher:
@@ -179,7 +180,9 @@ def _run_eagerly(
     arguments: Sequence[Any],
     values: Sequence[Any],
     programs: str,
+    grouping: Grouping | None = None,
 ) -> None:
     from ttools.interpreter.eager.launch import eager_twin
 
-    eager_twin(function, signature, metadata).run_programs(grid, arguments, values, programs)
+    twin = eager_twin(function, signature, metadata)
+    twin.run_programs(grid, arguments, values, programs, grouping)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.interpreter.abi.module import CallbackKind, Site
-from ttools.interpreter.eager import descriptors, mlir
+from ttools.interpreter.eager import descriptors, groups, mlir
 from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
@@ -56,7 +56,7 @@ class EagerBuilder:
         self._session = session
         self._types = mlir.new_builder(session.options, session.codegen)
         self._methods: dict[str, Callable[..., Any]] = {
-            "create_get_program_id": lambda axis: self._number(session.program[axis]),
+            "create_get_program_id": self._program_id,
             "create_get_num_programs": lambda axis: self._number(session.grid[axis]),
             "create_print": self._print,
             "create_assert": self._assert,
@@ -64,13 +64,13 @@ class EagerBuilder:
             **dict.fromkeys(_NOTHING, lambda *_: None),
             **descriptors.METHODS,
         }
-        for name, verb in _ACCESSES.items():
-            self._methods[name] = self._access(name, verb)
         if session.options.enable_fp_fusion:
             self._fuse_products()
         self._observer = operation_observer()
         if self._observer is not None:
             self._methods = {name: self._observed(name, m) for name, m in self._methods.items()}
+        for name, verb in _ACCESSES.items():
+            self._methods[name] = self._access(name, verb)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a method of the builder."""
@@ -100,6 +100,8 @@ class EagerBuilder:
 
         def compute(*arguments: Any) -> Any:
             result = method(*arguments)
+            if isinstance(result, Handle):
+                self._session.largest = max(self._session.largest, result.data.size)
             self.report(name, arguments, result)
             return result
 
@@ -162,8 +164,12 @@ class EagerBuilder:
         native = self._native(name)
 
         def compute(*arguments: Any) -> Any:
+            group = self._session.group
             with np.errstate(all="ignore"):
-                result = function(*arguments)
+                if group is not None and groups.any_grouped(arguments):
+                    result = groups.compute(name, function, arguments, len(group))
+                else:
+                    result = function(*arguments)
             return native(*arguments) if result is NotImplemented else result
 
         return compute
@@ -197,7 +203,8 @@ class EagerBuilder:
         compiled = _compiled.get(cache_key)
         if compiled is None:
             compiled = _compiled[cache_key] = self._compile(name, arguments, operands, write)
-        results = compiled.run(operands)
+        is_grouped = any(operand.is_grouped for operand in operands)
+        results = compiled.run(operands, self._session.group if is_grouped else None)
         if compiled.form == "value":
             return results[0]
         if compiled.form == "several":
@@ -216,7 +223,7 @@ class EagerBuilder:
             real = [_replace(argument, handles) for argument in arguments]
             return write(builder, *real) if write else getattr(builder, name)(*real)
 
-        types = [ValueType(operand.element, operand.data.shape) for operand in operands]
+        types = [ValueType(o.element, o.shape, o.is_grouped) for o in operands]
         try:
             return mlir.compile_op(name, types, make, self.options, self.codegen_fns)
         except TtoolsError as error:
@@ -230,19 +237,45 @@ class EagerBuilder:
     def _number(self, value: int) -> Handle:
         return Handle(np.asarray(value, np.int32), element("i32"))
 
+    def _program_id(self, axis: int) -> Handle:
+        session = self._session
+        ids = np.array([program[axis] for program in session.group or [session.program]], np.int32)
+        if (ids == ids[0]).all():
+            return self._number(int(ids[0]))
+        number = Handle(ids, element("i32"))
+        number.is_grouped = True
+        return number
+
     def _access(self, name: str, verb: str) -> Callable[..., Any]:
+        session = self._session
         mask_at = _MASKS.get(name)
         pointer_at = 1 if name == "create_atomic_rmw" else 0
 
         def access(*arguments: Any) -> Any:
             mask = arguments[mask_at] if mask_at is not None else None
             pointer = arguments[pointer_at]
-            self._session.memory.check(verb, pointer, mask, self._session.place)
+            session.memory.check(verb, pointer, mask, session.place)
+            if session.owned is not None:
+                if verb not in ("load", "store"):
+                    raise groups.GroupError("programs with atomics run one after the other")
+                is_store = verb == "store"
+                session.owned.access(pointer, mask, session.numbers, is_store=is_store)
             result = self.native(name, arguments)
-            self._session.memory.watch(name, pointer, result, self._session.place)
+            if session.group is None:
+                session.memory.watch(name, pointer, result, session.place)
             return result
 
-        return access
+        method = access if self._observer is None else self._observed(name, access)
+
+        def access_by_all(*arguments: Any) -> Any:
+            pointer = arguments[pointer_at]
+            if session.group is None or pointer.is_grouped or not groups.any_grouped(arguments):
+                return method(*arguments)
+            own = pointer.with_data(groups.spread(pointer.data, pointer, len(session.group)))
+            own.shadow, own.is_grouped = pointer.shadow, True
+            return method(*arguments[:pointer_at], own, *arguments[pointer_at + 1 :])
+
+        return access_by_all
 
     def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
         """Wait, for each lane, until memory holds the expected number or the timeout expires."""
@@ -272,6 +305,8 @@ class EagerBuilder:
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
         if self._observer is not None:
             return  # the launch that is repeated has printed this
+        if self._session.owned is not None:
+            raise groups.GroupError("programs that print run one after the other")
         operands_data = [np.ascontiguousarray(value.data) for value in values]
         table = (ctypes.c_void_p * max(len(operands_data), 1))(
             *(array.ctypes.data for array in operands_data)
@@ -324,7 +359,7 @@ def _describe(argument: Any, operands: list[Handle]) -> object:
     """
     if isinstance(argument, Handle):
         operands.append(argument)
-        return argument.element.text, argument.data.shape
+        return argument.element.text, argument.shape, argument.is_grouped
     if isinstance(argument, (list, tuple)):
         return tuple(_describe(item, operands) for item in argument)
     if isinstance(argument, (bool, int, float, str, bytes, type(None))):

@@ -20,6 +20,7 @@ from ttools.core.lazy_values import once
 from ttools.core.ownership import owner_of_function
 from ttools.core.triton_versions import combine_function, semantic_class
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.groups import GroupError
 from ttools.interpreter.eager.session import current, meaning
 from ttools.interpreter.eager.values import EagerTensor, UndecidedError, lift, lower
 
@@ -155,6 +156,16 @@ def _take(block: EagerTensor, axis: int, index: Any) -> EagerTensor:
     )
 
 
+def _refuse_groups() -> None:
+    """Refuse to run a function of the user on blocks of several programs.
+
+    Raises:
+        GroupError: Programs run in a group.
+    """
+    if current().group is not None:
+        raise GroupError("combine functions of the user run for one program at a time")
+
+
 def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
     shape = list(inputs[0].type.shape)
     if any(list(t.type.shape) != shape for t in inputs):
@@ -162,6 +173,7 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
     if owner_of_function(function) == "triton":
         handles = _natively(semantic, "reduce", inputs, function, (axis,))
     else:
+        _refuse_groups()
         blocks = tuple(lift(t) for t in inputs)
         while blocks[0].handle.data.shape[axis] > 1:
             left = tuple(_take(b, axis, slice(0, None, 2)) for b in blocks)
@@ -179,6 +191,7 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
     if owner_of_function(function) == "triton":
         handles = _natively(semantic, "scan", inputs, function, (axis, reverse))
         return tuple(tl.tensor(h, t.type) for h, t in zip(handles, inputs, strict=True))
+    _refuse_groups()
     flip = slice(None, None, -1) if reverse else slice(None)
     blocks = tuple(_take(lift(t), axis, flip) for t in inputs)
     extent = blocks[0].handle.data.shape[axis]
@@ -204,6 +217,7 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
 
 def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> Any:
     """Execute `tl.map_elementwise`."""
+    _refuse_groups()
     pack = int(pack)
     semantic = current().semantic
     blocks = [lift(t) for t in semantic.broadcast_tensors(*map(lower, arguments))]

@@ -14,6 +14,7 @@ import numpy as np
 from triton import language as tl
 
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.groups import GroupError, any_grouped
 from ttools.interpreter.eager.mlir import ValueType, language_type
 from ttools.interpreter.eager.session import current
 
@@ -78,6 +79,7 @@ class Descriptor:
         self, offsets: Sequence[Handle], checked: Collection[int] | None = None
     ) -> tuple[Any, Any]:
         """Return the pointers and the mask of the block that starts at the given indices."""
+        _refuse_grouped(offsets)
         rows = []
         for axis, (offset, extent) in enumerate(zip(offsets, self.block, strict=True)):
             shape = [1] * len(self.block)
@@ -87,6 +89,7 @@ class Descriptor:
 
     def rows_at(self, rows: Handle, column: Handle) -> tuple[Any, Any]:
         """Return the pointers and the mask of a block that consists of the given rows."""
+        _refuse_grouped((rows, column))
         columns = int(column.data) + np.arange(self.block[-1], dtype=np.int64)
         return self.access([rows.data.astype(np.int64)[:, None], columns[None, :]])
 
@@ -100,6 +103,7 @@ def _make(
     padding: Any = None,
     *_: Any,
 ) -> Descriptor:
+    _refuse_grouped((base, *shape, *strides))
     return Descriptor(
         base,
         tuple(int(n.data) for n in shape),
@@ -108,6 +112,16 @@ def _make(
         bool(signed),
         "NAN" in str(padding),
     )
+
+
+def _refuse_grouped(values: Sequence[Handle]) -> None:
+    """Refuse blocks that differ between the programs of a group.
+
+    Raises:
+        GroupError: A value differs.
+    """
+    if any_grouped(values):
+        raise GroupError("blocks of descriptors are accessed by one program at a time")
 
 
 def _read(descriptor: Descriptor, pointer: Any, mask: Any) -> Any:

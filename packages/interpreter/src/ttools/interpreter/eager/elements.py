@@ -92,9 +92,10 @@ class Handle:
         factors: Operands of the product that computed the value, and the iteration in which it was
             computed. A sum in the same iteration may use them for a fused multiply-add.
         shadow: What an `OperationObserver` knows about the value; None without an observer.
+        is_grouped: True if the first axis of `data` numbers the programs of a group; see `groups`.
     """
 
-    __slots__ = ("data", "element", "factors", "origin", "shadow")
+    __slots__ = ("data", "element", "factors", "is_grouped", "origin", "shadow")
 
     def __init__(
         self, data: np.ndarray[Any, Any], element: Element, origin: str | None = None
@@ -104,6 +105,12 @@ class Handle:
         self.origin = origin
         self.factors: tuple[Handle, Handle, object] | None = None
         self.shadow: Shadow | None = None
+        self.is_grouped = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value in one program."""
+        return self.data.shape[1:] if self.is_grouped else self.data.shape
 
     def with_data(self, data: Any) -> Handle:
         """Return the same element type and origin with another value."""

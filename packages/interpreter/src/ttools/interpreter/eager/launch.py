@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import islice
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +51,7 @@ from ttools.interpreter.eager.debugging.frames import from_the_kernel_on, withou
 from ttools.interpreter.eager.descriptors import Descriptor
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.functions import begin_launch, function_for
+from ttools.interpreter.eager.groups import DivergedError, GroupError, OwnedElements, group_size
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Program, Session, current, running
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift, tuple_of
@@ -62,7 +64,7 @@ from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.graph_launches import record_launch
 from ttools.interpreter.run.interpretation import Run, receive_launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.launch_options import Grouping, LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
 #: The largest number of blocked programs. When it is reached, no further program is started before
@@ -313,7 +315,12 @@ class EagerKernel:
             run.statistics.count_launch(self.name, count, time.perf_counter() - started)
 
     def run_programs(
-        self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any], programs: str
+        self,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        values: Sequence[Any],
+        programs: str,
+        grouping: Grouping | None = None,
     ) -> None:
         """Run some programs of a launch, whose memory is on the host already, without launch hooks.
 
@@ -322,14 +329,19 @@ class EagerKernel:
             arguments: Argument of each parameter of the function, including constants.
             values: Flattened arguments without constants; the programs access the memory of these.
             programs: Selection of the programs to run, in the syntax of `selection`.
+            grouping: Lets programs run in groups. The kernel may then not synchronise. By default,
+                programs run one after the other.
 
         Raises:
             KernelError: A program failed or left the memory of its arguments.
+            GroupError: The programs cannot run in groups. Some may have changed memory.
         """
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
         x, y, z = (*map(int, grid), 1, 1, 1)[:3]
         options = LaunchOptions(programs=programs)
-        self._execute((x, y, z), arguments, plan, plan.flatten(arguments), values, options)
+        self._execute(
+            (x, y, z), arguments, plan, plan.flatten(arguments), values, options, grouping
+        )
 
     def _execute(
         self,
@@ -339,6 +351,7 @@ class EagerKernel:
         given: Sequence[Any],
         values: Sequence[Any],
         options: LaunchOptions,
+        grouping: Grouping | None = None,
     ) -> int:
         """Run the programs and return their number."""
         __tracebackhide__ = True
@@ -347,6 +360,7 @@ class EagerKernel:
         for slot in sorted(plan.pointers):
             memory.add(plan.names[slot], given[slot], values[slot], raw[slot])
         session = new_session(self.name, grid, memory, self._options, self._codegen)
+        session.owned = None if grouping is None else OwnedElements(grouping.written)
         try:
             with running(session):
                 taken = _Arguments(plan, raw)
@@ -354,13 +368,19 @@ class EagerKernel:
                     taken.value(value, type)
                     for value, type in zip(arguments, self._signature.values(), strict=True)
                 ]
-                return self._programs(session, lifted, options)
+                return self._programs(session, lifted, options, grouping)
         except Exception as error:  # noqa: BLE001 - raised again, without our frames
             if isinstance(error, TtoolsError):
                 error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
             raise error.with_traceback(without_machinery(error.__traceback__))  # noqa: B904 - itself
 
-    def _programs(self, session: Session, arguments: list[Any], options: LaunchOptions) -> int:
+    def _programs(
+        self,
+        session: Session,
+        arguments: list[Any],
+        options: LaunchOptions,
+        grouping: Grouping | None,
+    ) -> int:
         begin_launch()
         function = function_for(self._jit)
         total = prod(session.grid)
@@ -368,12 +388,48 @@ class EagerKernel:
             return 0
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
+        if grouping is not None:
+            chosen = sorted(chosen, key=lambda number: number != grouping.first)
         programs = (coordinates(n, session.grid) for n in chosen)
+        if grouping is not None:
+            _run_groups(session, programs, lambda: function(*arguments))
+            return len(chosen)
         scheduler = session.memory.others = Scheduler(
             session, programs, lambda: function(*arguments)
         )
         scheduler.run()
         return len(chosen)
+
+
+def _run_groups(session: Session, programs: Iterable[Program], run: Callable[[], None]) -> None:
+    """Run programs in groups; the first one runs alone, to find out how large its values are.
+
+    Args:
+        session: Session of the launch.
+        programs: Ids of the programs.
+        run: Runs the programs of the session's current group to their end.
+    """
+    owned = session.owned
+    assert owned is not None
+    remaining = iter(programs)
+    waiting = deque([[next(remaining)]])
+    while waiting:
+        group = waiting.popleft()
+        session.program, session.group = group[0], group if len(group) > 1 else None
+        owned.begin()
+        try:
+            run()
+        except DivergedError as error:
+            if not owned.may_restart:
+                raise GroupError("programs that have changed memory cannot start again") from error
+            waiting.extendleft(reversed(error.parts(group)))
+        finally:
+            size = group_size(session.largest // len(group))
+            session.group, session.largest = None, max(1, session.largest // len(group))
+        if not waiting:
+            following = list(islice(remaining, size))
+            if following:
+                waiting.append(following)
 
 
 def eager_twin(function: Any, signature: Mapping[str, Any], metadata: Any) -> EagerKernel:

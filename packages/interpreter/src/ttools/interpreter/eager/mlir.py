@@ -40,10 +40,15 @@ Shape = tuple[int, ...]
 
 
 class ValueType(NamedTuple):
-    """Type of an operand or result; scalars have the shape ()."""
+    """Type of an operand or result; scalars have the shape ().
+
+    Attributes:
+        is_grouped: True if it is a value of each program of a group; see `groups`.
+    """
 
     element: Element
     shape: Shape
+    is_grouped: bool = False
 
 
 def new_builder(options: Any, codegen: Any) -> Any:
@@ -75,7 +80,8 @@ class SingleOp(NamedTuple):
     """A compiled operation.
 
     Attributes:
-        kernel: Kernel whose parameters are the addresses of the operands, then of the results.
+        kernel: Kernel whose parameters are the addresses of the operands, then of the results. A
+            program of this kernel computes the values of one program of a group.
         results: Types of the results.
         form: The kind of object that the builder's method returns: `value` for an MLIR value,
             `several` for a list of values, `operation` for an operation with results, or `nothing`.
@@ -85,12 +91,22 @@ class SingleOp(NamedTuple):
     results: tuple[ValueType, ...]
     form: str
 
-    def run(self, operands: Sequence[Handle]) -> list[Handle]:
+    def run(self, operands: Sequence[Handle], group: Sequence[object] | None) -> list[Handle]:
+        """Return the results.
+
+        Args:
+            operands: Values of the operands.
+            group: The programs of a group if any operand differs between them.
+        """
         buffers = [np.ascontiguousarray(operand.data) for operand in operands]
-        results = [np.empty(r.shape, r.element.dtype) for r in self.results]
+        programs = () if group is None else (len(group),)
+        results = [np.empty((*programs, *r.shape), r.element.dtype) for r in self.results]
         addresses = [array.ctypes.data for array in (*buffers, *results)]
-        launch.run(self.kernel, addresses, (1,))
-        return [Handle(a, r.element) for a, r in zip(results, self.results, strict=True)]
+        launch.run(self.kernel, addresses, programs or (1,))
+        handles = [Handle(a, r.element) for a, r in zip(results, self.results, strict=True)]
+        for handle in handles:
+            handle.is_grouped = group is not None
+        return handles
 
 
 class OpResults:
@@ -127,6 +143,8 @@ def compile_op(
     # The function needs a pointer parameter for each result, but the number of results is only
     # known after the operation was created. Therefore the module is written twice.
     _, results = _form_and_types(write_module(operands, ())[1])
+    if any(operand.is_grouped for operand in operands):
+        results = tuple(result._replace(is_grouped=True) for result in results)
     text, made = write_module(operands, results)
     form, _ = _form_and_types(made)
     facts = Facts(readonly=frozenset(range(len(operands))))
@@ -182,6 +200,11 @@ def _write(
         builder, "op", [pointer.to_ir(builder) for pointer in pointers]
     )
     parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
+    if any(operand.is_grouped for operand in operands):
+        parameters = [
+            _of_program(semantic, parameter, type)
+            for parameter, type in zip(parameters, (*operands, *results), strict=True)
+        ]
     read = [
         _load(semantic, pointer, type).handle
         for pointer, type in zip(parameters, operands, strict=False)
@@ -200,6 +223,16 @@ def _stored(element: Element) -> Element:
     if element.is_pointer:
         return element_of("i64")
     return element_of("i8") if element.text == "i1" else element
+
+
+def _of_program(semantic: Any, pointer: Any, type: ValueType) -> Any:
+    """Return a pointer to the elements of the current program of a group."""
+    if not type.is_grouped:
+        return pointer
+    program = tl.program_id(0, _semantic=semantic).to(tl.int64, _semantic=semantic)
+    return pointer.__add__(
+        program.__mul__(int(np.prod(type.shape)), _semantic=semantic), _semantic=semantic
+    )
 
 
 def _lanes(semantic: Any, pointer: Any, type: ValueType) -> Any:

@@ -5,13 +5,17 @@ One context variable holds the current session of a thread or asyncio task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ttools.core.errors import UsageError
+from ttools.interpreter.eager.groups import OwnedElements
 from ttools.interpreter.eager.memory import Memory
 
 Program = tuple[int, int, int]
@@ -38,7 +42,10 @@ class Session:
         options: Launch options, as the backend parsed them.
         codegen: Functions of the code generator that the backend supplies.
         language: Resolves the names that kernels use.
-        program: Ids of the program that currently runs.
+        program: Ids of the program that currently runs; of a group, those of the first one.
+        group: The programs that currently run together; None if only one runs.
+        owned: The elements that programs have accessed, if programs run in groups.
+        largest: Number of elements of the largest value so far, if operations are observed.
         semantic: Triton's semantic layer. It calls the eager builder, or MLIR's builder while the
             combine function of a reduction or scan is compiled.
         iteration: Identifies the current iteration of the innermost running loop.
@@ -53,11 +60,21 @@ class Session:
     program: Program = (0, 0, 0)
     semantic: Any = None
     iteration: object = None
+    group: Sequence[Program] | None = None
+    owned: OwnedElements | None = None
+    largest: int = 0
 
     @property
     def place(self) -> str:
         """The name of the kernel and the current program, for messages."""
         return f"kernel `{self.kernel}`, program {self.program}"
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The linear numbers of the programs that currently run."""
+        width, height, _ = self.grid
+        x, y, z = np.array(self.group or [self.program], np.int64).T
+        return np.asarray(x + width * (y + height * z))
 
 
 _current: ContextVar[Session | None] = ContextVar("ttools_eager_session", default=None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ttools.core.triton_versions import (
 from ttools.interpreter.eager.debugging import frames
 from ttools.interpreter.eager.debugging.prompt import looking_at_elements
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.groups import same_for_all
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.run.device_copies import has_device_memory
 
@@ -89,14 +91,37 @@ for _name in ("neg", "pos", "invert"):
 # ---- tensors
 
 
+@lru_cache(maxsize=256)
+def _extents(shape: tuple[int, ...]) -> tuple[Any, EagerConstexpr]:
+    """Return the attributes `shape` and `numel` of a tensor, which are never changed."""
+    return tl.tuple([EagerConstexpr(n) for n in shape]), EagerConstexpr(math.prod(shape))
+
+
 class EagerTensor(tl.tensor):  # type: ignore[misc]
     """A tensor that contains its elements, whose operators compute immediately."""
 
+    #: The plain tensor with the same handle, once a function of the semantic layer has needed it.
+    _plain: Any = None
+
     def __init__(self, handle: Any, type: Any) -> None:
         super().__init__(handle, type)
-        shape = [int(extent) for extent in type.shape] if type.is_block() else []
-        self.shape: Any = tl.tuple([EagerConstexpr(extent) for extent in shape])
-        self.numel: Any = EagerConstexpr(math.prod(shape))
+        shape = tuple(int(extent) for extent in type.shape) if type.is_block() else ()
+        self.shape, self.numel = _extents(shape)
+
+    @staticmethod
+    def of(plain: Any) -> EagerTensor:
+        """Return a tensor with the attributes of a plain one, which is faster than to create it."""
+        tensor: EagerTensor = object.__new__(EagerTensor)
+        vars(tensor).update(vars(plain))
+        tensor.shape, tensor.numel = _extents(tuple(extent.value for extent in plain.shape))
+        tensor._plain = plain
+        return tensor
+
+    def plain(self) -> Any:
+        """Return Triton's own tensor with the same handle."""
+        if self._plain is None or self._plain.handle is not self.handle:
+            self._plain = tl.tensor(self.handle, self.type)
+        return self._plain
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the elements as an array; the elements of a tensor of pointers are addresses."""
@@ -120,6 +145,8 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
     def _scalar(self, what: str) -> Any:
         if not isinstance(self.handle, Handle):
             raise UndecidedError(what)
+        if self.handle.is_grouped and math.prod(self.handle.shape) == 1:
+            return same_for_all(self.handle.data)
         if self.handle.data.size != 1:
             raise UndecidedError(what)
         return self.handle.data.reshape(()).item()
@@ -270,7 +297,7 @@ def lower(value: Any) -> Any:
     """Convert a value of the kernel's code to one that the semantic layer accepts."""
     kind = type(value)
     if kind is EagerTensor:
-        return tl.tensor(value.handle, value.type)
+        return value.plain()
     if kind in _CONSTANTS:
         return tl.constexpr(value)
     if kind in (tuple, list):
@@ -292,7 +319,7 @@ def lift(value: Any) -> Any:
     """Convert a value of the semantic layer to one for the kernel's code."""
     kind = type(value)
     if kind is tl.tensor:
-        return None if value.type == tl.void else EagerTensor(value.handle, value.type)
+        return None if value.type == tl.void else EagerTensor.of(value)
     if kind is tl.constexpr:
         return EagerConstexpr(value.value)
     if kind in (tuple, list):

@@ -48,7 +48,7 @@ from ttools.interpreter.run.bounds import (
 from ttools.interpreter.run.launch_rules import refused
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.launch_options import Grouping, LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -66,9 +66,20 @@ _NONE = Instruments()
 _PROGRAM_OPTIONS = LaunchOptions()
 _SITE = CallSite()
 
-#: Runs some programs of a launch as Python. Its arguments are the grid, the arguments as Triton
-#: passes them, the flattened values, and the selection of programs.
-EagerTwin = Callable[[Sequence[int], Sequence[Any], Sequence[Any], str], None]
+
+class EagerTwin(Protocol):
+    """Runs programs of a launch as Python."""
+
+    def __call__(
+        self,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        values: Sequence[Any],
+        programs: str,
+        grouping: Grouping | None = None,
+        /,
+    ) -> None:
+        """Run a selection of programs; see `EagerKernel.run_programs`."""
 
 
 class OwningRun(Protocol):
@@ -214,8 +225,11 @@ class KernelLaunch:
         return self.owner
 
     @property
-    def eagerly(self) -> Callable[[str], None] | None:
-        """A function that runs a selection of programs as Python, on the memory of `values`."""
+    def eagerly(self) -> Callable[..., None] | None:
+        """A function that runs a selection of programs as Python, on the memory of `values`.
+
+        If its second argument is given, programs run in groups; see `EagerKernel.run_programs`.
+        """
         run = self.kernel.eager_twin
         return None if run is None else partial(run, self.grid, self.unflattened, self.values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttools.core.errors import UsageError
@@ -33,3 +34,16 @@ class LaunchOptions:
             raise UsageError(f"threads={self.threads}: at least one thread is needed")
         if self.seconds is not None and not self.seconds > 0:
             raise UsageError(f"timeout={self.seconds}: must be a positive number of seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """Lets the programs of an eager launch run in groups; see `eager.groups`.
+
+    Attributes:
+        written: Start and end of each storage that the programs may write.
+        first: Linear number of the program that runs first, and alone.
+    """
+
+    written: Sequence[tuple[int, int]]
+    first: int = 0

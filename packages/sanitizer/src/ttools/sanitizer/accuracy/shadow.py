@@ -232,3 +232,40 @@ def joined_flags(arrays: Sequence[Bools | None], shape: tuple[int, ...]) -> Bool
     for array in present:
         result = array if result is None else result | array
     return result
+
+
+def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
+    """Return a shadow with the marks of all operands."""
+    shape = np.shape(exact)
+    return Shadow(
+        exact,
+        rows,
+        joined_numbers([s.origin for s in shadows], shape),
+        joined_flags([s.padded for s in shadows], shape),
+        joined_numbers([s.mixed for s in shadows], shape),
+        joined_numbers([s.cancelled for s in shadows], shape),
+    )
+
+
+def chosen(condition: Any, first: Shadow, second: Shadow, shape: tuple[int, ...]) -> Shadow:
+    """Return the shadow of a value that is chosen lane by lane."""
+    condition = np.broadcast_to(condition, shape)
+
+    def pick(a: Any, b: Any, missing: Any) -> Any:
+        if a is None and b is None:
+            return None
+        return np.where(condition, missing if a is None else a, missing if b is None else b)
+
+    rows = None
+    if first.rows is not None or second.rows is not None:
+        masks = (condition.astype(np.float64), (~condition).astype(np.float64))
+        rows = weighted([(first.rows, masks[0]), (second.rows, masks[1])], shape)
+    none = np.int32(NOTHING)
+    return Shadow(
+        np.where(condition, first.exact, second.exact),
+        rows,
+        pick(first.origin, second.origin, none),
+        pick(first.padded, second.padded, False),
+        pick(first.mixed, second.mixed, none),
+        pick(first.cancelled, second.cancelled, none),
+    )

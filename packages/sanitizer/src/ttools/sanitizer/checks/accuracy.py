@@ -24,6 +24,7 @@ from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
 from ttools.sanitizer.accuracy.memory import StorageShadow
+from ttools.sanitizer.accuracy.rules.table import TABLE
 from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
 from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
@@ -128,6 +129,7 @@ class Accuracy(Check):
         with record.lock:
             is_exact = checked.options.exact_results
             follower = Follower(
+                table=TABLE,
                 memory=record.memory,
                 sources=record.sources,
                 launch=record.begin(),
@@ -153,6 +155,7 @@ class Accuracy(Check):
         record, gpu = self.checked.accuracy, self.checked.options.accuracy_range
         record.gpu_memory.begin(self._extents())
         follower = GpuFollower(
+            table=TABLE,
             memory=record.gpu_memory,
             sources=record.sources,
             launch=launch,

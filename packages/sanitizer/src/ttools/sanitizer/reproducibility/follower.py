@@ -20,6 +20,15 @@ from ttools.core.location import SourceLocation
 from ttools.core.process.phases import tick
 from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.groups import (
+    GroupError,
+    aligned,
+    any_of_each,
+    by_program,
+    same_for_all,
+    selected,
+    spread,
+)
 from ttools.interpreter.eager.mlir import OpResults
 from ttools.interpreter.eager.session import current
 from ttools.sanitizer.reproducibility.hashes import (
@@ -190,18 +199,22 @@ class HashFollower:
     ) -> None:
         """Set the hashes of a result, and record the operation if its program is recorded."""
         result.shadow = Hashes(values, product)
-        if self.recorded is not None and current().program == self.recorded:
+        session = current()
+        is_alone = session.group is None and session.program == self.recorded
+        if self.recorded is not None and is_alone:
             self._bytes += values.nbytes + sum(h.nbytes for h in operands if h.base is None)
             if self._bytes <= self.most_bytes:
                 step = Step(operation, text, location(), values, tuple(operands), axis)
                 self.steps.append(step)
 
-    def unknown(self, reason: str, handle: Handle, *operands: Any) -> None:
+    def unknown(self, reason: str, handle: Handle, *operands: Handle) -> None:
         """Mark a result as unknown, for a reason."""
         self.reasons.setdefault(reason, location())
-        marked = combined(tag(reason), *(np.bitwise_or.reduce(h.reshape(-1)) for h in operands))
-        values = np.full(handle.data.shape, marked | UNKNOWN, np.uint64)
-        handle.shadow = Hashes(values)
+        marked = combined(tag(reason), *map(_all_bits, operands))
+        if marked.ndim:
+            marked = by_program(marked, handle)
+        values = np.broadcast_to(marked | UNKNOWN, handle.data.shape)
+        handle.shadow = Hashes(values.copy())
 
     def may_fuse(self, *products: Line | None) -> None:
         """Note that the compiler may fuse products with the sum at the current line.
@@ -216,71 +229,97 @@ class HashFollower:
 
     # ---- memory
     def undecided(self, reason: str, marks: np.uint64) -> None:
-        """Mark everything that the current program stores from now on."""
+        """Mark everything that the current programs store from now on."""
         self.reasons.setdefault(reason, location())
-        program = current().program
-        self._undecided[program] = self._undecided.get(program, np.uint64(0)) | marks
+        session = current()
+        for program in session.group or [session.program]:
+            self._undecided[program] = self._undecided.get(program, np.uint64(0)) | marks
+
+    def _marks_of_programs(self, pointer: Handle, active: Any) -> Any:
+        """Return the marks of everything that the current programs store, by active lane."""
+        session = current()
+        programs = session.group or [session.program]
+        if not self._undecided.keys() & set(programs):
+            return np.uint64(0)
+        marks = np.array([self._undecided.get(p, 0) for p in programs], np.uint64)
+        return selected(np.broadcast_to(by_program(marks, pointer), active.shape), active)
 
     def store(self, pointer: Handle, value: Handle, mask: Handle | None) -> None:
         """Record the hashes of stored elements."""
         shape = pointer.data.shape
-        active = _active(mask, shape)
+        active = _active(mask, pointer)
         if not active.any():
             return
-        addresses = pointer.data[active]
+        addresses = selected(pointer.data, active)
         stored = self.memory.find(addresses, value.element.size)
         if stored is None:
+            _refuse_groups("a group stores to memory that is not one argument")
             self.untracked = self.untracked or "it stores to memory that is not an argument"
             return
-        hashes = np.broadcast_to(hashes_of(value), shape)[active].copy()
+        own = aligned(hashes_of(value), value, len(pointer.shape))
+        hashes = selected(np.broadcast_to(own, shape), active).copy()
         for handle, what in ((pointer, "address"), (mask, "mask")):
             if handle is not None and isinstance(handle.shadow, Hashes):
+                _refuse_groups(f"the {what} of a store depends on floats")
                 self.reasons.setdefault(f"the {what} of a store depends on floats", location())
                 hashes |= UNKNOWN | _united(handle.shadow)
-        hashes |= self._undecided.get(current().program, np.uint64(0))
-        index, program = stored.index(addresses), _number()
-        again = (stored.launch[index] == self.launch) & (stored.program[index] != program)
+        programs = selected(np.broadcast_to(by_program(current().numbers, pointer), shape), active)
+        hashes |= self._marks_of_programs(pointer, active)
+        index = stored.span(addresses)
+        again = (stored.launch[index] == self.launch) & (stored.program[index] != programs)
         conflict = again & (stored.values[index] != hashes)
         if conflict.any():
             self.reasons.setdefault("several programs store different values", location())
             hashes[conflict] |= UNKNOWN | UNSURE
-        stored.store(index, hashes, self.launch, program)
+        stored.store(index, hashes, self.launch, programs)
 
     def load(self, pointer: Handle, mask: Handle | None, other: Any, result: Handle) -> None:
         """Set the hashes of loaded elements that kernels have stored."""
         shape = result.data.shape
-        active = _active(mask, shape)
+        active = _active(mask, result)
         for handle, what in ((pointer, "address"), (mask, "mask")):
             if handle is not None and isinstance(handle.shadow, Hashes):
-                self.unknown(f"the {what} of a load depends on floats", result, hashes_of(handle))
+                self.unknown(f"the {what} of a load depends on floats", result, handle)
                 return
-        values, has_hash = of_bits(result), np.zeros(shape, bool)
+        has_hash, hashes = np.zeros(shape, bool), None
         if active.any():
-            addresses = np.broadcast_to(pointer.data, shape)[active]
+            addresses = selected(np.broadcast_to(pointer.data, shape), active)
             stored = self.memory.find(addresses, result.element.size)
+            if stored is None and result.is_grouped:
+                raise GroupError("a group loads from memory that is not one argument")
             if stored is not None and self.memory.has_other_size(stored):
+                _refuse_groups("memory is stored and loaded with different types")
                 self.unknown("memory is stored and loaded with different types", result)
                 return
-            if stored is not None:
-                index = stored.index(addresses)
-                is_stored = stored.is_stored(index)
-                loaded = stored.values[index]
-                raced = is_stored & (stored.launch[index] == self.launch)
-                raced &= stored.program[index] != _number()
-                if raced.any():
-                    text = "a load of what another program of the launch has stored"
-                    self.reasons.setdefault(text, location())
-                    loaded[raced] |= UNKNOWN | UNSURE
-                has_hash[active] = is_stored
-                values[active] = np.where(is_stored, loaded, values[active])
-            if not has_hash[active].all() and self.foreign(int(addresses[0]), is_float(result)):
+            if stored is not None and not stored.is_empty:
+                index = stored.span(addresses)
+                has_hash[active] = stored.is_stored(index)
+                hashes = self._loaded(stored, index)
+            is_input = active & ~has_hash
+            if _any(is_input, result) and self.foreign(int(addresses[0]), is_float(result)):
                 self.unknown(FOREIGN, result)
                 return
-        if isinstance(other, Handle) and isinstance(other.shadow, Hashes):
-            own = np.broadcast_to(other.shadow.values, shape)
-            values, has_hash = np.where(active, values, own), has_hash | ~active
-        if has_hash.any():
-            result.shadow = Hashes(values)
+        from_other = isinstance(other, Handle) and isinstance(other.shadow, Hashes)
+        if not _any(has_hash | ~active if from_other else has_hash, result):
+            return
+        values = of_bits(result)
+        if hashes is not None:
+            values[active] = np.where(has_hash[active], hashes, values[active])
+        if from_other:
+            own = aligned(other.shadow.values, other, len(result.shape))
+            values = np.where(active, values, np.broadcast_to(own, shape))
+        result.shadow = Hashes(values)
+
+    def _loaded(self, stored: StoredHashes, index: Any) -> Hashed:
+        """Return the hashes of loaded elements, which are marked if another program stored them."""
+        loaded: Hashed = stored.values[index].copy()
+        raced = stored.is_stored(index) & (stored.launch[index] == self.launch)
+        raced &= stored.program[index] != current().numbers[0]
+        if raced.any() and current().owned is None:
+            text = "a load of what another program of the launch has stored"
+            self.reasons.setdefault(text, location())
+            loaded[raced] |= UNKNOWN | UNSURE
+        return loaded
 
     def combine_atomically(
         self, kind: str, pointer: Handle, value: Handle, mask: Handle | None, old: Handle
@@ -295,7 +334,7 @@ class HashFollower:
             old: Contents of memory before each atomic.
         """
         shape = old.data.shape
-        active = _active(mask, shape)
+        active = _active(mask, old)
         if not active.any():
             return
         addresses = np.broadcast_to(pointer.data, shape)[active]
@@ -354,16 +393,50 @@ def _united(shadow: Hashes) -> np.uint64:
     return marks
 
 
-def _active(mask: Handle | None, shape: tuple[int, ...]) -> Any:
-    return np.ones(shape, bool) if mask is None else np.broadcast_to(mask.data, shape)
+def _active(mask: Handle | None, like: Handle) -> Any:
+    """Return the active lanes of an access.
+
+    Args:
+        mask: The mask; None if all lanes are active.
+        like: The addresses or the result.
+    """
+    if mask is None:
+        return np.ones(like.data.shape, bool)
+    return np.broadcast_to(aligned(mask.data, mask, len(like.shape)), like.data.shape)
 
 
-def _number() -> int:
-    """Return the number of the current program."""
-    session = current()
-    x, y, z = session.program
-    width, height, _ = session.grid
-    return x + width * (y + height * z)
+# ---- groups of programs
+
+
+def _refuse_groups(reason: str) -> None:
+    """Refuse to follow several programs at once.
+
+    Raises:
+        GroupError: Programs run in groups.
+    """
+    if current().owned is not None:
+        raise GroupError(reason)
+
+
+def _any(flags: Any, handle: Handle) -> bool:
+    """Return whether any flag is set, for one flag for each element of a value.
+
+    Raises:
+        DivergedError: This differs between the programs of a group.
+    """
+    return bool(same_for_all(any_of_each(flags)) if handle.is_grouped else flags.any())
+
+
+def _all_bits(handle: Handle) -> Any:
+    """Return the united bits of the hashes of a value, for each program of a group."""
+    rows = hashes_of(handle).reshape(len(handle.data) if handle.is_grouped else 1, -1)
+    united = np.bitwise_or.reduce(rows, axis=1)
+    return united if handle.is_grouped else united[0]
+
+
+def _axis(axis: int, handle: Handle) -> int:
+    """Return the axis of a value's data that corresponds to an axis of the value."""
+    return axis % len(handle.shape) + handle.is_grouped
 
 
 # ---- rules of operations that work lane by lane
@@ -427,14 +500,20 @@ def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
         if not operands or one.shadow is not None:
             continue
         try:
-            values = [np.broadcast_to(hashes_of(h), one.data.shape) for h in operands]
+            values = [_like(h, one) for h in operands]
         except ValueError:
-            f.unknown(f"`{operation}` is not followed", one, *map(hashes_of, operands))
+            f.unknown(f"`{operation}` is not followed", one, *operands)
             continue
         if any(isinstance(h.shadow, Hashes) and h.shadow.reordered for h in operands):
-            f.unknown("the compiler may permute the elements of a reshaped tile", one, *values)
+            f.unknown("the compiler may permute the elements of a reshaped tile", one, *operands)
             continue
         _combine(f, operation, arguments, one, operands, values, number)
+
+
+def _like(handle: Handle, result: Handle) -> Hashed:
+    """Return the hashes of an operand in the shape of a result."""
+    values = aligned(hashes_of(handle), handle, len(result.shape))
+    return np.broadcast_to(values, result.data.shape)
 
 
 def _combine(
@@ -452,8 +531,8 @@ def _combine(
         if operation == "fadd" and len(pending) == 1:
             product = _pending(operands[pending[0]])
             assert product is not None
-            if f.orders.has_addition(location(), result.data.shape):
-                f.unknown("a sum that may be part of a product of matrices", result, *values)
+            if f.orders.has_addition(location(), result.shape):
+                f.unknown("a sum that may be part of a product of matrices", result, *operands)
                 return
             accumulator = values[1 - pending[0]]
             sums = product.added_to(accumulator)
@@ -485,8 +564,8 @@ def _select(f: HashFollower, operation: str, arguments: Sequence[Any], result: H
     if isinstance(condition.shadow, Hashes):
         _default(f, operation, arguments, result)
     elif isinstance(a.shadow, Hashes) or isinstance(b.shadow, Hashes):
-        chosen = np.broadcast_to(condition.data, result.data.shape)
-        values = np.where(chosen, hashes_of(a), hashes_of(b))
+        chosen = aligned(condition.data, condition, len(result.shape))
+        values = np.where(chosen, _like(a, result), _like(b, result))
         flags = [h.shadow for h in (a, b) if isinstance(h.shadow, Hashes)]
         result.shadow = Hashes(values, _product(flags), any(s.reordered for s in flags))
 
@@ -509,11 +588,20 @@ def _moving(move: Callable[..., Hashed]) -> Rule:
     return rule
 
 
+def _moved_splat(values: Hashed, result: Handle, type: Any, value: Handle) -> Hashed:
+    return np.broadcast_to(aligned(values, value, len(result.shape)), result.data.shape)
+
+
+def _transposed(values: Hashed, result: Handle, value: Handle, order: Sequence[int]) -> Hashed:
+    first = (0,) if result.is_grouped else ()
+    return np.transpose(values, (*first, *(_axis(n, value) for n in order)))
+
+
 def _reshape(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     handle = next(a for a in arguments if isinstance(a, Handle))
     own = handle.shadow
     may_permute = len(arguments) > 2 and bool(arguments[2])
-    has_axes = sum(n > 1 for n in handle.data.shape) > 1
+    has_axes = sum(n > 1 for n in handle.shape) > 1
     if not isinstance(own, Hashes) and not (may_permute and has_axes):
         return
     values = hashes_of(handle).reshape(result.data.shape)
@@ -527,8 +615,10 @@ def _joining(join: Callable[[Any, Any], Any]) -> Rule:
         a, b = arguments[:2]
         if isinstance(a.shadow, Hashes) or isinstance(b.shadow, Hashes):
             flags = [h.shadow for h in (a, b) if isinstance(h.shadow, Hashes)]
+            count = len(result.data) if result.is_grouped else 0
+            own = (spread(hashes_of(h), h, count) if count else hashes_of(h) for h in (a, b))
             result.shadow = Hashes(
-                join(hashes_of(a), hashes_of(b)),
+                join(*own, int(result.is_grouped)),
                 _product(flags),
                 any(s.reordered for s in flags),
             )
@@ -546,10 +636,15 @@ def _split(f: HashFollower, operation: str, arguments: Sequence[Any], result: An
 def _gather(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
     value, index, axis = arguments[:3]
     if isinstance(index.shadow, Hashes):
-        f.unknown("an index of a gather depends on floats", result, hashes_of(value))
+        f.unknown("an index of a gather depends on floats", result, value)
     elif isinstance(value.shadow, Hashes):
-        inside = np.clip(index.data.astype(np.int64), 0, value.data.shape[axis] - 1)
-        values = np.take_along_axis(value.shadow.values, inside, axis)
+        inside = np.clip(index.data.astype(np.int64), 0, value.shape[axis] - 1)
+        own = value.shadow.values
+        if result.is_grouped:
+            own, inside = (
+                spread(x, h, len(result.data)) for x, h in ((own, value), (inside, index))
+            )
+        values = np.take_along_axis(own, inside, _axis(axis, result))
         result.shadow = Hashes(values, value.shadow.product, value.shadow.reordered)
 
 
@@ -573,7 +668,7 @@ def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: 
         _sum(f, value, axis, results[0])
         return
     if name in _EXTREMA or (name in ("_sum_combine", "_xor_combine") and not is_float(value)):
-        if name.startswith("_arg") and is_float(value) and np.isnan(value.data).any():
+        if name.startswith("_arg") and is_float(value) and _any(np.isnan(value.data), value):
             for result in results:
                 f.unknown("the order of an argmax or argmin of NaN is not followed", result)
             return
@@ -584,29 +679,30 @@ def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: 
             values = combined(tag("with"), values, hashes_of(other))
         unite = as_set if name in _EXTREMA else as_multiset
         for n, result in enumerate(results):
-            united = unite(tag(f"{name} {n}"), values, axis)
+            united = unite(tag(f"{name} {n}"), values, _axis(axis, value))
             f.give(f"reduce with `{name}`", result, (values,), united, axis=axis)
         return
     for result in results:
         reason = f"the order of a reduction with `{name}` is not followed"
-        f.unknown(reason, result, *map(hashes_of, handles))
+        f.unknown(reason, result, *handles)
 
 
 def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
-    own, values = value.shadow, hashes_of(value)
+    own = value.shadow
     order: ReductionOrder | str
     if isinstance(own, Hashes) and own.reordered:
         order = "the compiler may permute the elements of a reshaped tile"
-    elif value.data.shape[axis] == 1:
+    elif value.shape[axis] == 1:
         order = ReductionOrder(1, (), 1, 1)
     else:
-        order = f.orders.reduction(location(), value.data.shape, axis)
+        order = f.orders.reduction(location(), value.shape, axis)
     if isinstance(order, str):
-        f.unknown(order, result, values)
+        f.unknown(order, result, value)
         return
     if isinstance(own, Hashes) and own.product is not None:
         f.fusible.setdefault((own.product, LIBRARY))
-    sums = along_tree(tag("fadd"), values, axis, order)
+    values = hashes_of(value)
+    sums = along_tree(tag("fadd"), values, _axis(axis, value), order)
     f.give("sum", result, (values,), sums, text=str(order), axis=axis)
 
 
@@ -615,7 +711,7 @@ def _scan(f: HashFollower, operation: str, arguments: Sequence[Any], results: An
     if not is_float(handles[0]) and not any(isinstance(h.shadow, Hashes) for h in handles):
         return
     for result in _handles(results):
-        f.unknown("the order of a scan is not followed", result, *map(hashes_of, handles))
+        f.unknown("the order of a scan is not followed", result, *handles)
 
 
 def _python_reduction(
@@ -628,7 +724,7 @@ def _python_reduction(
         if is_float(result) or isinstance(result.shadow, Hashes):
             result.shadow = None
             reason = f"the order of a reduction with `{name}` is not followed"
-            f.unknown(reason, result, *map(hashes_of, handles))
+            f.unknown(reason, result, *handles)
 
 
 def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
@@ -636,27 +732,27 @@ def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Hand
     operands = [hashes_of(handle) for handle in (a, b, c)]
     if not is_float(result):
         if any(isinstance(h.shadow, Hashes) for h in (a, b, c)):
-            f.unknown("a product of integers that depend on floats", result, *operands)
+            f.unknown("a product of integers that depend on floats", result, a, b, c)
         return
     order: ProductOrder | str
-    if result.data.ndim != 2:
+    if len(result.shape) != 2:
         order = "the order of a product of batches of matrices is not followed"
     else:
-        order = f.orders.product(location(), result.data.shape)
-    if isinstance(order, ProductOrder) and a.data.shape[1] % order.step:
+        order = f.orders.product(location(), result.shape)
+    if isinstance(order, ProductOrder) and a.shape[1] % order.step:
         order = "the columns are no multiple of those of an instruction"
     if isinstance(order, str):
-        f.unknown(order, result, *operands)
+        f.unknown(order, result, a, b, c)
         return
     attributes = _attributes([x for x in arguments if not isinstance(x, Handle)])
     kinds = f"{a.element.text} {c.element.text} {order.skips_zero} {attributes}"
     rows, columns = [], []
-    for start in range(0, a.data.shape[1], order.step):
+    for start in range(0, a.shape[1], order.step):
         ks = range(start, start + order.step)
-        rows.append(combined(tag("row"), *(operands[0][:, k] for k in ks)))
-        columns.append(combined(tag("column"), *(operands[1][k, :] for k in ks)))
+        rows.append(combined(tag("row"), *(operands[0][..., :, k] for k in ks)))
+        columns.append(combined(tag("column"), *(operands[1][..., k, :] for k in ks)))
     product = PendingProduct(tag(f"{order.unit} {order.step} {kinds}"), rows, columns)
-    is_zero = c.shadow is None and not c.data.any() and not np.signbit(c.data).any()
+    is_zero = c.shadow is None and not _any((c.data != 0) | np.signbit(c.data), c)
     sums = product.added_to(np.broadcast_to(operands[2], result.data.shape))
     f.give("dot", result, (operands[2],), sums, text=str(order))
     if is_zero and not order.from_zero:
@@ -698,6 +794,8 @@ def _compare_and_swap(
 def _branch(f: HashFollower, operation: str, arguments: Sequence[Any], result: Any) -> None:
     own = arguments[0].shadow
     if isinstance(own, Hashes):
+        if arguments[0].is_grouped:
+            raise GroupError("a branch depends on computed floats")
         marks = _united(own)
         what = "what an atomic returns" if marks & UNSURE else "computed floats"
         if marks & ORDERED:
@@ -708,14 +806,14 @@ def _branch(f: HashFollower, operation: str, arguments: Sequence[Any], result: A
 #: The rule of each operation, by builder method. All others work lane by lane.
 RULES: dict[str, Rule] = {
     "create_select": _select,
-    "create_splat": _moving(lambda x, result, *_: np.broadcast_to(x, result.data.shape)),
+    "create_splat": _moving(_moved_splat),
     "create_broadcast": _moving(lambda x, result, *_: np.broadcast_to(x, result.data.shape)),
     "create_expand_dims": _moving(lambda x, result, *_: x.reshape(result.data.shape)),
-    "create_unsplat": _moving(lambda x, result, *_: x.reshape(())),
-    "create_trans": _moving(lambda x, result, value, order: np.transpose(x, order)),
+    "create_unsplat": _moving(lambda x, result, *_: x.reshape(result.data.shape)),
+    "create_trans": _moving(_transposed),
     "create_reshape": _reshape,
-    "create_cat": _joining(lambda x, y: np.concatenate((x, y))),
-    "create_join": _joining(lambda x, y: np.stack((x, y), axis=-1)),
+    "create_cat": _joining(lambda x, y, axis: np.concatenate((x, y), axis)),
+    "create_join": _joining(lambda x, y, axis: np.stack((x, y), axis=-1)),
     "create_split": _split,
     "create_gather": _gather,
     "create_reduce": _reduce,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from ttools.core.compilation.reductions.order import ReductionOrder
 from ttools.interpreter.eager.elements import Handle
+from ttools.sanitizer.reproducibility import native_hashes
 
 Hashed = NDArray[np.uint64]
 #: Mark of values that contain an operation whose order of evaluation is unknown.
@@ -27,11 +29,13 @@ ORDERED = np.uint64(2)
 #: Mark of values that may depend on the order in which programs run.
 UNSURE = np.uint64(4)
 #: All marks.
-MARKS = np.uint64(7)
-# Multiplier and shifts of the finaliser of SplitMix64.
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+MARKS = np.uint64(native_hashes.MARKS)
+_SHIFTS, _FACTORS = (
+    np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
+)
+_ODD = np.uint64(native_hashes.ODD)
+#: Number of elements from which native code combines hashes, and the most operands that it has.
+_LARGE, _MOST_OPERANDS = 1 << 12, 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class PendingProduct:
         """Return the hashes after all instructions."""
         for row, column in zip(self.rows, self.columns, strict=True):
             accumulator = combined(
-                self.operation, accumulator, row[:, np.newaxis], column[np.newaxis, :]
+                self.operation, accumulator, row[..., :, np.newaxis], column[..., np.newaxis, :]
             )
         return accumulator
 
@@ -88,13 +92,15 @@ def tag(text: str) -> np.uint64:
 
 def _mixed(values: Hashed) -> Hashed:
     with np.errstate(over="ignore"):
-        values = (values ^ (values >> _SHIFTS[0])) * _FIRST
-        values = (values ^ (values >> _SHIFTS[1])) * _SECOND
-        return np.asarray(values ^ (values >> _SHIFTS[2]))
+        for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
+            values = (values ^ (values >> shift)) * factor
+    return np.asarray(values)
 
 
 def combined(operation: np.uint64, *operands: Any) -> Hashed:
     """Return the hashes of an operation on ordered operands, which are broadcast."""
+    if len(operands) <= _MOST_OPERANDS and _is_large(operands):
+        return native_hashes.combined(operation, np.broadcast_arrays(*operands))
     marks: Any = np.uint64(0)
     result: Any = operation
     with np.errstate(over="ignore"):
@@ -106,7 +112,13 @@ def combined(operation: np.uint64, *operands: Any) -> Hashed:
 
 def unordered_pair(operation: np.uint64, a: Any, b: Any) -> Hashed:
     """Return the hashes of a commutative operation."""
+    if _is_large((a, b)):
+        return native_hashes.unordered_pair(operation, *np.broadcast_arrays(a, b))
     return combined(operation, np.minimum(a, b), np.maximum(a, b))
+
+
+def _is_large(operands: Sequence[Any]) -> bool:
+    return bool(prod(np.broadcast_shapes(*map(np.shape, operands))) >= _LARGE)
 
 
 def along_tree(operation: np.uint64, values: Hashed, axis: int, order: ReductionOrder) -> Hashed:
@@ -160,16 +172,21 @@ def of_bits(handle: Handle) -> Hashed:
         # Two runs have their tensors at different addresses.
         return np.full(handle.data.shape, tag("address"), np.uint64)
     data = np.ascontiguousarray(handle.data)
-    bits = data.view(f"u{data.dtype.itemsize}").reshape(handle.data.shape).astype(np.uint64)
-    low, high = bits << np.uint64(8), bits >> np.uint64(56) << np.uint64(8)
-    return combined(tag(handle.element.text), low, high)
+    words = data.view(f"u{data.dtype.itemsize}").reshape(handle.data.shape)
+    return _of_words(tag(handle.element.text), words)
 
 
 def of_words(words: Any) -> Hashed:
     """Return the hashes of elements in memory whose bytes are inputs, as unsigned integers."""
+    return _of_words(tag(f"{words.dtype.itemsize} bytes"), words)
+
+
+def _of_words(operation: np.uint64, words: Any) -> Hashed:
+    if words.size >= _LARGE:
+        return native_hashes.of_words(operation, words)
     bits = words.astype(np.uint64)
     low, high = bits << np.uint64(8), bits >> np.uint64(56) << np.uint64(8)
-    return combined(tag(f"{words.dtype.itemsize} bytes"), low, high)
+    return combined(operation, low, high)
 
 
 def hashes_of(handle: Handle) -> Hashed:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.interpreter.eager.groups import positions
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.reproducibility.hashes import Hashed
 
 Addresses = NDArray[np.int64]
-#: Number of the program that has stored an element: none, or several.
-NO_PROGRAM, SEVERAL = -1, -2
+#: Stands for the number of the program that has stored an element, if several programs have.
+SEVERAL = -2
 _WORDS = (1, 2, 4, 8)
 
 
@@ -28,7 +30,8 @@ class StoredHashes:
     Attributes:
         values: The hash of each element.
         launch: Number of the launch that stored the element last; 0 for none.
-        program: Number of the program that stored it; `SEVERAL` for atomics.
+        program: Number of the program that stored it, if a launch has; `SEVERAL` for atomics.
+        is_empty: True if no element has been stored.
     """
 
     def __init__(self, start: int, end: int, size: int) -> None:
@@ -36,12 +39,17 @@ class StoredHashes:
         count = (end - start) // size
         self.values = np.zeros(count, np.uint64)
         self.launch = np.zeros(count, np.int32)
-        self.program = np.full(count, NO_PROGRAM, np.int64)
+        self.program = np.zeros(count, np.int64)
+        self.is_empty = True
         self._bits = np.zeros(count, f"u{size}")
 
     def index(self, addresses: Addresses) -> Any:
         """Return the numbers of the elements at some addresses."""
         return (addresses - self.start) // self.size
+
+    def span(self, addresses: Addresses) -> Any:
+        """Return the numbers of the elements at some addresses, as a slice if possible."""
+        return positions(addresses, self.start, self.size)
 
     def is_stored(self, index: Any) -> NDArray[np.bool_]:
         """Return which elements still have the bytes that a kernel has stored."""
@@ -52,8 +60,9 @@ class StoredHashes:
         bits = np.ascontiguousarray(elements).view(self._bits.dtype)
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == bits))
 
-    def store(self, index: Any, values: Hashed, launch: int, program: int) -> None:
+    def store(self, index: Any, values: Hashed, launch: int, program: Any) -> None:
         """Record elements that have just been stored."""
+        self.is_empty = False
         self.values[index], self.launch[index], self.program[index] = values, launch, program
         self._bits[index] = self.bits()[index]
 
@@ -98,12 +107,16 @@ class HashMemory:
     def has_other_size(self, stored: StoredHashes) -> bool:
         """Return whether kernels have also stored elements of another size to the storage."""
         sizes = self._storages.get((stored.start, stored.end), {})
-        return any(one is not stored and one.launch.any() for one in sizes.values())
+        return any(one is not stored and not one.is_empty for one in sizes.values())
 
     def storages(self) -> Iterator[StoredHashes]:
         """Yield the hashes of the storages of the current launch."""
         for extent in self._ranges:
             yield from self._storages.get(extent, {}).values()
+
+    def copy(self) -> HashMemory:
+        """Return a copy of the hashes, to which one can go back."""
+        return deepcopy(self)
 
     def covering(self, start: int, end: int, size: int) -> StoredHashes | None:
         """Return the hashes of the storage that contains a range of addresses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,9 +20,12 @@ from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.eager.groups import GroupError
 from ttools.interpreter.eager.observation import observing_operations
+from ttools.interpreter.eager.session import forget_failure
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.launch_options import Grouping
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
@@ -67,6 +71,7 @@ class HashedKernelRun:
         atomics: Lines with atomics whose order decides, and the number of elements.
         fusible: Lines of products and of sums that the compiler may fuse.
         steps: The operations of the recorded program.
+        in_groups: True if the programs ran in groups.
     """
 
     kernel: str
@@ -80,6 +85,19 @@ class HashedKernelRun:
     atomics: dict[Line, int] = field(default_factory=dict)
     fusible: tuple[tuple[Line, Line], ...] = ()
     steps: list[Step] = field(default_factory=list)
+    in_groups: bool = False
+
+
+def _extents(launch: KernelLaunch) -> list[tuple[int, int]]:
+    """Return the start and the end of the storage of each argument."""
+    extents = {storage_extent(value) for value in launch.values}
+    return sorted(e for e in extents if e is not None and e[0] < e[1])
+
+
+def _written(launch: KernelLaunch) -> list[tuple[int, int]]:
+    """Return the storages of arguments that a launch may write."""
+    written = launch.written_storages
+    return _extents(launch) if written is None else written
 
 
 class HashingObserver:
@@ -91,6 +109,8 @@ class HashingObserver:
             no kernel has stored are unknown, because torch may have computed them, and its order of
             evaluation on a GPU is not modelled. None if all memory is an input of each launch.
         recorded: Number of the launch, from 1, and of the program whose operations are recorded.
+        in_groups: If True, programs run in groups where possible, which is faster. The hashes are
+            the same.
     """
 
     def __init__(
@@ -98,11 +118,12 @@ class HashingObserver:
         target: Target,
         inputs: Sequence[tuple[int, int]] | None = None,
         recorded: tuple[int, int] | None = None,
+        in_groups: bool = True,
     ) -> None:
         self.target = target
         self.memory = HashMemory()
         self.launches: list[HashedKernelRun] = []
-        self._inputs, self._recorded = inputs, recorded
+        self._inputs, self._recorded, self._in_groups = inputs, recorded, in_groups
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
 
     def record_next(self, program: int) -> None:
@@ -128,20 +149,40 @@ class HashingObserver:
             return launch.execute(_NONE)
         record.compilation = compiled
         began = time.monotonic()
-        extents = {storage_extent(value) for value in launch.values}
-        before = Snapshot(sorted(e for e in extents if e is not None and e[0] < e[1]))
+        before = Snapshot(_written(launch))
+        grouping = self._grouping(launch)
+        if grouping is not None:
+            hashes = self.memory.copy()
+            try:
+                self._follow(launch, partial(launch.eagerly, ":", grouping), record, compiled)
+                record.in_groups = True
+            except (GroupError, TtoolsError):  # the programs run again, one after the other
+                forget_failure()
+                self.memory = hashes
+                before.restore()
         try:
-            self._follow(launch, launch.eagerly, record, compiled)
+            if not record.in_groups:
+                self._follow(launch, partial(launch.eagerly, ":"), record, compiled)
         except TtoolsError as error:
             record.failure = str(error).splitlines()[0]
             before.restore()
             return launch.execute(_NONE)
         return LaunchReport(prod(grid), time.monotonic() - began)
 
+    def _grouping(self, launch: KernelLaunch) -> Grouping | None:
+        """Return how programs of a launch run in groups; None if they run one after the other."""
+        written = launch.written_storages
+        if not self._in_groups or written is None or launch.kernel.variants.effects.synchronises:
+            return None
+        first = 0
+        if self._recorded is not None and self._recorded[0] == len(self.launches):
+            first = self._recorded[1]  # it runs alone
+        return Grouping(written=written, first=first)
+
     def _follow(
         self,
         launch: KernelLaunch,
-        run: Callable[[str], None],
+        run: Callable[[], None],
         record: HashedKernelRun,
         compiled: Compilation,
     ) -> None:
@@ -153,10 +194,9 @@ class HashingObserver:
             foreign=self._is_foreign,
             recorded=self._program(number, record.grid),
         )
-        extents = (storage_extent(value) for value in launch.values)
-        self.memory.begin(e for e in extents if e is not None and e[0] < e[1])
+        self.memory.begin(_extents(launch))
         with observing_operations(follower):
-            run(":")
+            run()
         follower.finish()
         record.reasons, record.atomics = follower.reasons, follower.atomics
         record.failure = follower.untracked
@@ -170,8 +210,8 @@ class HashingObserver:
                     start=stored.start,
                     size=stored.size,
                     elements=elements,
-                    hashes=stored.values[elements].copy(),
-                    programs=stored.program[elements].copy(),
+                    hashes=stored.values[elements],
+                    programs=stored.program[elements],
                 )
                 record.stored.append(tensor)
 

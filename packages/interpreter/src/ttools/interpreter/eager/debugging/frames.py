@@ -7,14 +7,21 @@ ttools and Triton.
 from __future__ import annotations
 
 import bdb
+import os
 import pdb
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from types import FrameType, TracebackType
 
 from ttools.core.location import SourceLocation
-from ttools.core.ownership import is_library_file, is_program_frame, owner_of_frame
+from ttools.core.ownership import (
+    is_library_file,
+    is_program_frame,
+    owner_of_file,
+    owner_of_frame,
+)
 from ttools.core.process.launch_frames import entries_of, traceback_of
 
 #: Name in the globals of every function that the engine made from a jit function.
@@ -23,7 +30,18 @@ MARK = "__ttools_eager__"
 
 def is_kernel_frame(frame: FrameType) -> bool:
     """Return whether a frame runs a jit function of the user, not one of Triton's library."""
-    return MARK in frame.f_globals and owner_of_frame(frame) != "triton"
+    if MARK not in frame.f_globals:
+        return False
+    file = frame.f_code.co_filename
+    # Observers of operations call this for each frame, so the owner of a file is cached.
+    if file.startswith(os.sep):
+        return not _is_of_triton(file)
+    return owner_of_frame(frame) != "triton"
+
+
+@lru_cache(maxsize=4096)
+def _is_of_triton(file: str) -> bool:
+    return owner_of_file(file) == "triton"
 
 
 def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
