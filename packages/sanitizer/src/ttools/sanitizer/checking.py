@@ -34,14 +34,32 @@ class ChosenChecks:
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
         self._names = tuple(kind.name for kind in kinds)
+        # The hooks that are called if a launch follows the plan of an earlier one.
+        self._data_passes = self._depending("passes", self._with_passes)
+        self._data_prepare = self._depending("prepare", self._with_prepare)
         #: Steps after the run: name of the phase, index of the check, whether its remarks or its
         #: findings are collected, and the checks that have not finished before the step.
-        self._analyses: list[tuple[str, int, bool, tuple[str, ...]]] = []
-        hooks = [(n, False) for n in self._with_findings] + [(n, True) for n in self._with_remarks]
+        self._analyses = self._steps(self._with_findings, self._with_remarks)
+        self._data_analyses = self._steps(
+            self._depending("findings", self._with_findings),
+            self._depending("remarks", self._with_remarks),
+        )
+
+    def _steps(
+        self, with_findings: Sequence[int], with_remarks: Sequence[int]
+    ) -> list[tuple[str, int, bool, tuple[str, ...]]]:
+        kinds = self._kinds
+        hooks = [(n, False) for n in with_findings] + [(n, True) for n in with_remarks]
+        steps = []
         for at, (n, remarks) in enumerate(hooks):
             name = kinds[n].analysis or f"{kinds[n].name} analysis"
             pending = tuple(dict.fromkeys(kinds[m].name for m, _ in hooks[at:]))
-            self._analyses.append((name, n, remarks, pending))
+            steps.append((name, n, remarks, pending))
+        return steps
+
+    def _depending(self, hook: str, overriding: Sequence[int]) -> Sequence[int]:
+        """Return the checks among those that override a hook whose results depend on data."""
+        return [n for n in overriding if hook in self._kinds[n].data_hooks]
 
     def _overriding(self, hook: str) -> Sequence[int]:
         """Return the indices of the checks that override a hook."""
@@ -69,12 +87,27 @@ class ChosenChecks:
         checks = [kind(checked) for kind in self._kinds]
         checked.memory_owners = checks
         checked.pending = self._names
+        plan, kept = checked.plan, None
         try:
-            self._run(checked, checks, work)
+            if plan is not None:
+                # Other data, such as unwritten memory, may require other passes than earlier.
+                passes, hidden = self._passes(checks, self._data_passes)
+                plan = plan if passes == plan.data_passes else None
+            if plan is not None:
+                checked.follow(plan, hidden)
+                options, preparing = plan.options, self._data_prepare
+            else:
+                kept = self._instrument(checked, checks)
+                options, preparing = self._options(checked), self._with_prepare
+            for n in preparing:
+                options = checks[n].prepare(options)
+            self._run(checked, checks, options, work)
         except PhaseStopped as stop:
             _note_stop(checked, work, stop, checked.pending, NOT_MADE)
             return
-        for name, n, remarks, pending in self._analyses:
+        # The analyses of a launch with findings may add to them.
+        is_repeated = plan is not None and not checked.findings
+        for name, n, remarks, pending in self._data_analyses if is_repeated else self._analyses:
             checked.pending = pending
             check = checks[n]
             before = len(checked.findings)
@@ -88,22 +121,44 @@ class ChosenChecks:
                 missing = _missing(check, stop.phase == name, len(checked.findings) > before)
                 _note_stop(checked, work, stop, [check.name], missing)
         checked.pending = ()
+        if kept is not None:
+            checked.keep_plan(options, kept)
 
-    def _run(self, checked: CheckedLaunch, checks: Sequence[Check], work: Work) -> None:
-        """Instrument a launch and run its programs."""
+    def _instrument(self, checked: CheckedLaunch, checks: Sequence[Check]) -> tuple[Pass, ...]:
+        """Instrument a launch; return the passes that depend on data."""
+        passes, hidden = self._passes(checks, self._with_passes)
+        checked.instrument(passes, hidden, logs_accesses=self._logs_accesses)
+        own = {self._kinds[n].name for n in self._data_passes}
+        return tuple([one for one in passes if one.check in own])
+
+    def _passes(
+        self, checks: Sequence[Check], adding: Sequence[int]
+    ) -> tuple[tuple[Pass, ...], Sequence[int]]:
+        """Return the passes of some checks, and the values of the parameters that they append."""
         passes: list[Pass] = []
         hidden: list[int] = []
-        for n in self._with_passes:
+        for n in adding:
             added = checks[n].passes()
             if added:
                 passes += added
                 hidden += checks[n].hidden()
-        checked.instrument(passes, hidden, logs_accesses=self._logs_accesses)
+        return tuple(passes), hidden
+
+    def _options(self, checked: CheckedLaunch) -> LaunchOptions:
+        """Return the options of the run, with the time limit of the launch."""
         options = checked.launch.run.launch_options
-        if checked.seconds != options.seconds:
-            options = replace(options, seconds=checked.seconds)
-        for n in self._with_prepare:
-            options = checks[n].prepare(options)
+        if checked.seconds == options.seconds:
+            return options
+        return replace(options, seconds=checked.seconds)
+
+    def _run(
+        self,
+        checked: CheckedLaunch,
+        checks: Sequence[Check],
+        options: LaunchOptions,
+        work: Work,
+    ) -> None:
+        """Run the programs of a launch."""
         work.begin("run")
         _execute(checked, checks, options)
         monitor = checked.monitor

@@ -72,9 +72,10 @@ class UnreadTensors:
         """Return the findings of a launch; nothing if its kernel was launched before."""
         variants = checked.launch.kernel.variants
         findings: list[Finding] = []
-        if variants not in self._kernels:
-            findings, self._kernels[variants] = self._of_kernel(checked)
-        excluded = self._kernels[variants]
+        excluded = self._kernels.get(variants)
+        if excluded is None:
+            findings, excluded = self._of_kernel(checked)
+            self._kernels[variants] = excluded
         if excluded.texts:
             self._examine(checked, excluded)
         return findings

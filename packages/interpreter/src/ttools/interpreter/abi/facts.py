@@ -15,9 +15,9 @@ from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Facts, MemoryEffects
 
 _NOTHING = Facts()
-#: Maximum number of cached results. Allocators reuse a few addresses, so the same few sets of
-#: storages recur.
-_MAX_CACHED = 16
+#: Maximum number of cached results. Allocators reuse addresses, so the same sets of storages recur:
+#: a hundred of them if a loop allocates a small tensor for each launch.
+_MAX_CACHED = 256
 
 
 class FactFinder:

@@ -8,9 +8,9 @@ reported: the source must not read its variable at all.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -33,7 +33,8 @@ from ttools.ir.parser import parse_module
 from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
 
 _COMMENT = "unused masks"
-_SSA_NAME = re.compile(r"%[\w$.-]+")
+#: A character of a name, after the first ones.
+_IN_NAME = re.compile(r"[\w$.-]")
 #: A definition of a tensor of conditions: its name, and the alias of its location.
 _CONDITIONS = re.compile(
     r"^ *(%[\w$.-]+) = (?:\"?arith\.cmpi\b.*tensor<.*|.*xi1>) loc\((#loc\d*)\)$", re.MULTILINE
@@ -97,12 +98,26 @@ def unused_masks(written: str) -> list[UnusedMask]:
 
 def _unused_conditions(written: str) -> Iterator[SourceLocation]:
     """Yield the locations of conditions that nothing uses, without parsing the module."""
-    names = named_positions(written)
-    for function in re.split(r"^ *tt\.func\b", written, flags=re.MULTILINE)[1:]:
-        occurrences = Counter(_SSA_NAME.findall(function))
-        for value, alias in _CONDITIONS.findall(function):
-            if occurrences[value] == 1 and alias in names:
-                yield names[alias]
+    unused = [
+        alias
+        for function in re.split(r"^ *tt\.func\b", written, flags=re.MULTILINE)[1:]
+        for value, alias in _CONDITIONS.findall(function)
+        if _occurs_once(value, function)
+    ]
+    names = named_positions(written) if unused else {}
+    yield from (names[alias] for alias in unused if alias in names)
+
+
+def _occurs_once(value: str, function: str) -> bool:
+    """Return whether the name of a value, such as `%1`, occurs in a text only where it is defined.
+
+    Other occurrences may belong to longer names, such as `%12`.
+    """
+    at = -1
+    occurrences = 0
+    while occurrences < 2 and (at := function.find(value, at + 1)) >= 0:
+        occurrences += not _IN_NAME.match(function, at + len(value))
+    return occurrences == 1
 
 
 def _is_forgotten(location: SourceLocation | None) -> bool:
@@ -112,7 +127,11 @@ def _is_forgotten(location: SourceLocation | None) -> bool:
     if is_triton_file(location.file):
         return False
     around = functions_around("".join(source_lines(location.file)), location.line)
-    return bool(around) and location.name not in read_names(around[-1])
+    return bool(around) and location.name not in _read_names(around[-1])
+
+
+# A kernel may have many unused conditions, and is compiled in several specialisations.
+_read_names = lru_cache(maxsize=64)(read_names)
 
 
 def _masks(function: Operation) -> Iterator[UnusedMask]:

@@ -96,13 +96,15 @@ class AddressBook:
         import torch
 
         find, note = self._known.get, self.note
+        plain = torch.Tensor, torch.nn.Parameter
 
         def noting(original: Callable[[Any], int]) -> Callable[[Any], int]:
             def data_ptr(tensor: Any) -> int:
                 address = original(tensor)
                 entry = find(address)
                 is_known = entry is not None and entry[1]() is not None
-                if not is_known and owner_of_class(type(tensor)) == "torch":
+                kind = type(tensor)
+                if not is_known and (kind in plain or owner_of_class(kind) == "torch"):
                     note(tensor)
                 return address
 

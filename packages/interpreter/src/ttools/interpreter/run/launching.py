@@ -40,11 +40,12 @@ def _run(launch: KernelLaunch) -> LaunchReport:
     facts = kernel.finder.facts_of(extents)
     statistics = None if run is None else run.statistics
     how = launch.program_options if run is None else run.launch_options
-    unsafe = unsafe_from_environment() if run is None else run.unsafe
     guards, regions = UNGUARDED
     if kernel.record is not None:
         guards, regions = kernel.guards.all(extents)
-    elif not unsafe:
+    elif kernel.guards.repeated(extents, params, grid) is UNGUARDED:
+        pass  # it needs no guards, so the environment is not read
+    elif not (unsafe_from_environment() if run is None else run.unsafe):
         guards, regions = kernel.guards.choose(extents, params, grid)
     if guards is None:
         native = kernel.variants.kernel(facts, options, statistics, seconds=how.seconds)

@@ -52,9 +52,12 @@ if TYPE_CHECKING:
     from ttools.interpreter.runtime.stopping import Stop
 
 _NO_PROGRAM = 2**63 - 1
-#: The number of memory blocks, each with its set of regions, that are kept for later launches. In a
-#: loop, tensors tend to alternate between a few addresses, so sets of regions recur.
-_MOST_SPARE = 4
+#: The number of memory blocks, each with its set of regions, that are kept for later launches of a
+#: kernel. In a loop, tensors alternate between addresses (small ones between a hundred), so sets of
+#: regions recur, and callers pass the same object for the same set.
+_MOST_SPARE = 256
+#: Fewer large blocks are kept, so that they take at most this number of bytes.
+_MOST_SPARE_BYTES = 1 << 20
 _MUTEX = MONITOR["MUTEX"]
 
 
@@ -118,7 +121,8 @@ class SiteTable:
         counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
         self.fresh = bytes(MONITOR_BYTES - MONITOR["MUTEX"]) + counters
         self.regions_at = MONITOR_BYTES + len(counters) + 8
-        self._spare: list[_Block] = []
+        #: The blocks that are kept, the oldest first, by the identity of the regions.
+        self._spare: dict[int, _Block] = {}
         # The lock is re-entrant, because the garbage collector may delete a monitor, whose memory
         # is then freed, while another one takes memory.
         self._lock = threading.RLock()
@@ -126,23 +130,24 @@ class SiteTable:
     def take(self, size: int, regions: Sequence[Region]) -> _Block:
         """Return memory for a monitor, which must be returned to `free`.
 
-        If a block that was kept already describes these regions, this block is returned.
+        If a block that was kept already describes this object, this block is returned.
         """
         with self._lock:
             spare = self._spare
-            for n in range(len(spare) - 1, -1, -1):
-                block = spare[n]
-                current = block.regions
-                if (current is regions or current == regions) and len(block.bytes) >= size:
-                    return spare.pop(n)
-            oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
-        return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
+            block = spare.pop(id(regions), None)
+            if block is None and len(spare) >= self._most_spare(size):
+                block = spare.pop(next(iter(spare)))
+        return block if block is not None and len(block.bytes) >= size else _Block(size)
+
+    def _most_spare(self, size: int) -> int:
+        """Return the number of blocks of a size in bytes that are kept."""
+        return max(1, min(_MOST_SPARE, _MOST_SPARE_BYTES // size))
 
     def free(self, block: _Block) -> None:
         """Keep the memory of a deleted monitor for a later one."""
         with self._lock:
-            if len(self._spare) < _MOST_SPARE:
-                self._spare.append(block)
+            if len(self._spare) < self._most_spare(len(block.bytes)):
+                self._spare[id(block.regions)] = block
 
 
 class _Block:

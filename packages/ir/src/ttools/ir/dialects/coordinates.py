@@ -10,6 +10,7 @@ the result from those of the operand without separate code for each view. For ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 Shape: TypeAlias = "tuple[int, ...]"
@@ -37,6 +38,9 @@ class Lanes(NamedTuple):
     ordered: bool = True
 
 
+_SPLAT = (Lanes(0, ()),)
+
+
 class ViewShapes(NamedTuple):
     """The shapes and attributes that a coordinate map depends on.
 
@@ -59,12 +63,17 @@ CoordinateMap: TypeAlias = "Callable[[ViewShapes], tuple[Lanes, ...]]"
 
 def same(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of an operation that leaves every lane where it is."""
-    return (Lanes(0, tuple(range(len(view.result)))),)
+    return _same(len(view.result))
+
+
+@lru_cache(maxsize=64)
+def _same(rank: int) -> tuple[Lanes, ...]:
+    return (Lanes(0, tuple(range(rank))),)
 
 
 def splat(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of an operation that copies a scalar to every lane."""
-    return (Lanes(0, ()),)
+    return _SPLAT
 
 
 def first_element(view: ViewShapes) -> tuple[Lanes, ...]:
@@ -75,14 +84,22 @@ def first_element(view: ViewShapes) -> tuple[Lanes, ...]:
 
 def expand_dims(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of an operation that inserts an axis of extent 1 as axis number `axis`."""
-    new = view.attributes["axis"]
-    return (Lanes(0, tuple(n + (n >= new) for n in range(len(view.operands[0])))),)
+    return _expanded(len(view.operands[0]), view.attributes["axis"])
+
+
+@lru_cache(maxsize=256)
+def _expanded(rank: int, new: int) -> tuple[Lanes, ...]:
+    return (Lanes(0, tuple([n + (n >= new) for n in range(rank)])),)
 
 
 def broadcast(view: ViewShapes) -> tuple[Lanes, ...]:
     """Return the map of an operation that repeats axes of extent 1."""
-    shape = view.operands[0]
-    axes = tuple(None if extent == 1 else n for n, extent in enumerate(shape))
+    return _broadcast(view.operands[0])
+
+
+@lru_cache(maxsize=256)  # analyses ask for the maps of the same few shapes again and again
+def _broadcast(shape: Shape) -> tuple[Lanes, ...]:
+    axes = tuple([None if extent == 1 else n for n, extent in enumerate(shape)])
     return (Lanes(0, axes, (0,) * len(shape)),)
 
 

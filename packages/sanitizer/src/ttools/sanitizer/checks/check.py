@@ -99,6 +99,10 @@ class Check:
             an anchor.
         seeks: Plural noun for the defects that the check detects. It is used in messages that these
             defects were not checked for.
+        data_hooks: Names of the overridden hooks whose results may depend on more than the kernel,
+            the grid, the numbers passed, and the addresses and layouts of the tensors, for example
+            on the contents of memory or on observations of the launch. If an earlier launch was
+            equal in all of these and had no findings, only these hooks are called.
     """
 
     name: ClassVar[str]
@@ -110,6 +114,7 @@ class Check:
     rewrites_first: ClassVar[bool] = False
     analysis: ClassVar[str] = ""
     seeks: ClassVar[str] = ""
+    data_hooks: ClassVar[frozenset[str]] = frozenset({"passes", "prepare", "findings", "remarks"})
     page: ClassVar[str] = "reference/findings.md#kinds"
 
     def __init__(self, checked: CheckedLaunch) -> None:

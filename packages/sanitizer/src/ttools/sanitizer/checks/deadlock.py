@@ -44,6 +44,7 @@ class Deadlock(Check):
 
     name = "deadlock"
     page = "reference/findings.md#programs-that-wait-for-each-other"
+    data_hooks = frozenset[str]()
     seeks = "deadlocks"
     aliases = ("synccheck",)
     kinds: ClassVar[Kinds] = {

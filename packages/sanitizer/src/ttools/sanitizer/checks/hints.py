@@ -31,6 +31,7 @@ class Hints(Check):
 
     name = "hints"
     page = "reference/findings.md#overflow-and-hints"
+    data_hooks = frozenset[str]()
     seeks = "wrong hints"
     kinds: ClassVar[Kinds] = {
         "bad_hint": Kind(

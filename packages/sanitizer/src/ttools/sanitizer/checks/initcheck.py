@@ -32,6 +32,7 @@ class Initcheck(Check):
 
     name = "initcheck"
     page = "reference/findings.md#uninitialised-memory"
+    data_hooks = frozenset({"passes", "findings"})
     seeks = "reads of unwritten memory"
     aliases = ("msan",)
     observes = frozenset({"allocations"})
@@ -78,23 +79,31 @@ class Initcheck(Check):
         """Return the pass for kernels that may read undefined memory or have undefined lanes."""
         checked = self.checked
         kernel = checked.kernel
-        shadows = ArgumentShadows(
-            checked.launch,
-            checked.regions,
-            checked.memory,
-            checked.book,
-            reads=kernel.fact(undefined.reads),
-            follows_addresses=kernel.fact(undefined.follows_addresses),
-        )
-        tracked, by_address = shadows.tracked, shadows.by_address
+        tracked, by_address = frozenset[int](), False
+        reads, follows = kernel.fact(undefined.reads), kernel.fact(undefined.follows_addresses)
+        if follows or any(map(self._may_be_unwritten, reads)):
+            shadows = ArgumentShadows(
+                checked.launch,
+                checked.regions,
+                checked.memory,
+                checked.book,
+                reads=reads,
+                follows_addresses=follows,
+            )
+            tracked, by_address = shadows.tracked, shadows.by_address
+            if tracked or by_address:
+                self._shadows = shadows
         if not (tracked or by_address or kernel.fact(undefined.may_report)):
             return ()
-        if tracked or by_address:
-            self._shadows = shadows
         decided = tracked, by_address
         return kernel.remember(
             (Initcheck, *decided), lambda: _pass_for(*decided, unpadded_loads(kernel.ttir))
         )
+
+    def _may_be_unwritten(self, index: int) -> bool:
+        """Return whether the storage of an argument may have unwritten bytes, by a cheap test."""
+        storage = self.checked.memory.find(self.checked.regions[index].storage[0])
+        return storage is not None and storage.may_be_unwritten
 
     def hidden(self) -> Sequence[int]:
         """Return the addresses of the shadow memory that the pass reads and writes."""

@@ -27,6 +27,7 @@ class GpuRules(Check):
 
     name = "launch"
     page = "reference/launch_rules.md"
+    data_hooks = frozenset[str]()
     kinds: ClassVar[Kinds] = {
         "refused_launch": Kind(
             severity="error",

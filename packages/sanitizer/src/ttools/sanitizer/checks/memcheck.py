@@ -61,6 +61,7 @@ class Memcheck(Check):
 
     name = "memcheck"
     page = "reference/findings.md#memory-bounds"
+    data_hooks = frozenset[str]()
     seeks = "accesses out of bounds"
     aliases = ("asan",)
     observes = frozenset({"views"})

@@ -22,6 +22,7 @@ class Numeric(Check):
 
     name = "numeric"
     page = "reference/findings.md#the-numeric-check"
+    data_hooks = frozenset[str]()
     is_default = False
     kinds: ClassVar[Kinds] = {
         "nan": Kind(

@@ -23,6 +23,7 @@ class Overflow(Check):
 
     name = "overflow"
     page = "reference/findings.md#overflow-and-hints"
+    data_hooks = frozenset[str]()
     rewrites_first = True  # operations are identified by their position in the original kernel
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(

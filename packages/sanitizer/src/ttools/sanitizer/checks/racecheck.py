@@ -93,6 +93,7 @@ class Racecheck(Check):
 
     name = "racecheck"
     page = "reference/findings.md#what-the-race-check-covers"
+    data_hooks = frozenset({"prepare", "findings"})
     aliases = ("tsan",)
     observes = frozenset({"accesses"})
     analysis = "race analysis"

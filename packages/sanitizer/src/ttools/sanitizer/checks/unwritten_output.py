@@ -105,7 +105,7 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
         if storage is not None:
             storage.settle(carries=not reads_unwritten)
     stored = StoredBytes(checked)
-    _take_stores(checked, stored, kept)
+    complete = _take_stores(checked, stored, kept)
     if reads_unwritten:
         return  # unwritten elements are an effect of the reads that are reported already
     for index in launch.kernel.variants.effects.written:
@@ -115,7 +115,9 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
             continue
         if not checked.is_trial and not checked.is_given_device_memory:
             _watch_untouched(check, index)
-        if outputs.is_whole(region, is_trial=checked.is_trial):
+        if outputs.is_whole(
+            region, is_trial=checked.is_trial, is_searched=storage.start in complete
+        ):
             continue
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
         if tensor is None or not hasattr(tensor, "untyped_storage"):
@@ -137,22 +139,29 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     outputs.settle()
 
 
-def _take_stores(checked: CheckedLaunch, stored: StoredBytes, kept: frozenset[int]) -> None:
+def _take_stores(
+    checked: CheckedLaunch, stored: StoredBytes, kept: frozenset[int]
+) -> frozenset[int]:
     """Update the records of the storages to which a launch may have stored.
 
     Args:
         checked: A launch that has run.
         stored: The bytes that it has stored to.
         kept: Addresses of storages whose shadows the kernel itself has kept.
+
+    Returns:
+        Addresses of the storages in which a search has found no unwritten bytes in any region.
     """
     launch = checked.launch
+    complete, incomplete = set[int](), set[int]()
     for index in launch.kernel.variants.effects.written:
         region = checked.regions[index]
         storage = checked.memory.find(region.storage[0])
         if storage is not None:
             storage.writers[launch.kernel.name, launch.site.line] = None
-            if storage.start not in kept:
-                stored.take(storage, region)
+            is_complete = storage.start not in kept and stored.take(storage, region)
+            (complete if is_complete else incomplete).add(storage.start)
+    return frozenset(complete - incomplete)
 
 
 def earlier_writers(checked: CheckedLaunch, index: int) -> tuple[Related, ...]:
@@ -344,7 +353,7 @@ class StoredBytes:
         logs = self._checked.instruments.footprints
         return monitor is not None and logs and not monitor.log_is_full
 
-    def take(self, storage: UnwrittenStorage, region: Region) -> None:
+    def take(self, storage: UnwrittenStorage, region: Region) -> bool:
         """Mark those bytes of a storage as written to which the launch has stored.
 
         Nothing happens unless the storage may have unwritten bytes.
@@ -352,11 +361,16 @@ class StoredBytes:
         Args:
             storage: Unwritten memory, which is updated.
             region: The part of the storage that was passed to the launch.
+
+        Returns:
+            True if a search has found that no byte of the region is unwritten.
         """
         start, nbytes = storage.start, storage.nbytes
         first, end = region.view if nbytes > _LARGEST_SEARCHED else region.storage
-        if not (storage.remembers_writes and storage.suspects(first - start, end - start)):
-            return
+        if not storage.remembers_writes:
+            return False
+        if not storage.suspects(first - start, end - start):
+            return True
         monitor = self._checked.monitor if self.is_logged else self._again
         can_run = monitor is None and not self._is_again and nbytes <= _LARGEST_RUN_FOR
         if can_run and storage.needs_second_run(self._is_cheap):
@@ -367,6 +381,7 @@ class StoredBytes:
             storage.store(
                 (stored["start"].astype(np.int64) - start, stored["end"].astype(np.int64) - start)
             )
+        return False
 
     @property
     def _is_cheap(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,35 @@ if TYPE_CHECKING:
     from ttools.sanitizer.causes.masks import Explained
 
 
+#: Maximum number of plans that are kept for the same regions.
+_MOST_PLANS = 16
+
+
 @lru_cache(maxsize=1024)
 def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -> Instruments:
     """Return equal objects for equal launches, because native code is found by their identity."""
     return Instruments(
         guards=True, footprints=footprints, synchronised=synchronised, rewrites=names
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a launch without findings was instrumented and run.
+
+    Attributes:
+        given: The options of the run, and the time limit in seconds, from which `options` follow.
+        options: The options with which its programs ran.
+        data_passes: The passes that depend on data, see `Check.data_hooks`.
+        rewrites: The passes that rewrote the kernel.
+        instruments: The observations that native code made.
+    """
+
+    given: tuple[LaunchOptions, float | None]
+    options: LaunchOptions
+    data_passes: tuple[Pass, ...]
+    rewrites: Rewrites
+    instruments: Instruments
 
 
 class CheckedLaunch:
@@ -170,6 +194,52 @@ class CheckedLaunch:
         if logs_accesses or self.rewrites.names:
             synchronised = logs_accesses and self.launch.kernel.variants.synchronises
             self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of an earlier launch that was equal except for the contents of memory, if any.
+
+        Such a launch had no findings, so checks that do not depend on these contents have none now.
+        """
+        launch = self.launch
+        plan = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
+        if plan is None or launch.on_gpu or launch.violations:
+            return None
+        options, seconds = plan.given
+        same = options is launch.run.launch_options and seconds == self.seconds
+        return plan if same else None
+
+    def follow(self, plan: Plan, hidden: Sequence[int]) -> None:
+        """Observe the same as an earlier launch.
+
+        Args:
+            hidden: Values of the parameters that the passes append.
+        """
+        self._hidden = hidden
+        self.rewrites, self.instruments = plan.rewrites, plan.instruments
+
+    def keep_plan(self, options: LaunchOptions, data_passes: tuple[Pass, ...]) -> None:
+        """Keep the plan of this launch, which has run, if it has no findings.
+
+        Args:
+            options: The options with which its programs ran.
+            data_passes: The passes that depend on data.
+        """
+        launch = self.launch
+        if self.findings or self.unfinished or self.hung or self.is_trial:
+            return
+        if launch.on_gpu or launch.violations or self.rewrites.unchecked:
+            return
+        plans = self.regions.plans
+        if len(plans) >= _MOST_PLANS:
+            plans.clear()
+        plans[*launch.grid, *launch.raw_parameters] = Plan(
+            given=(launch.run.launch_options, self.seconds),
+            options=options,
+            data_passes=data_passes,
+            rewrites=self.rewrites,
+            instruments=self.instruments,
+        )
 
     def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:
         """Run all programs; observations are in `launch.monitor` afterwards.

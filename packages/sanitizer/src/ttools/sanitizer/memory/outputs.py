@@ -134,18 +134,21 @@ class UnwrittenOutputs:
         """Return a context in which reads belong to a launch, and not to the host."""
         return KernelReads(self._own)
 
-    def is_whole(self, region: Region, *, is_trial: bool = False) -> bool:
+    def is_whole(
+        self, region: Region, *, is_trial: bool = False, is_searched: bool = False
+    ) -> bool:
         """Return whether an argument has no unwritten elements, which is true for most outputs.
 
         Args:
             region: The memory of the argument.
             is_trial: If True, the memory is restored for another configuration.
+            is_searched: If True, a search since the launch has found no unwritten bytes.
         """
         start, first, end = region.storage[0], *region.view
         storage = self._memory.find(start)
         if storage is None or first >= end or not storage.may_be_unwritten:
             return True
-        if storage.may_hold_unwritten(first - start, end - start):
+        if not is_searched and storage.may_hold_unwritten(first - start, end - start):
             return False
         with self._lock:
             if region.view == region.storage:

@@ -7,27 +7,35 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 
-#: Maximum number of cached layouts.
-_MOST_KNOWN = 16
+if TYPE_CHECKING:
+    from ttools.sanitizer.launch.checked import Plan
+
+#: Maximum number of cached layouts. Small tensors that a loop allocates have a hundred addresses.
+_MOST_KNOWN = 256
 _NO_POINTER = ()
 
 T = TypeVar("T")
 
 
 class Regions(list[Region]):
-    """The regions of a launch's parameters, and cached results of analyses of these regions."""
+    """The regions of a launch's parameters, and cached results that hold for these regions.
 
-    __slots__ = ("_concluded",)
+    Attributes:
+        plans: How launches with these regions were instrumented, by grid and raw parameters.
+    """
+
+    __slots__ = ("_concluded", "plans")
 
     def __init__(self, regions: Iterable[Region]) -> None:
         super().__init__(regions)
         self._concluded: dict[Hashable, Any] = {}
+        self.plans: dict[tuple[int, ...], Plan] = {}
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make` for a key.
