@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.harness import ROOT
+from ttools.core.device_map.mapping import end_map_for_good, map_for_good
 from ttools.core.errors import TtoolsError
 from ttools.core.process.channel import Channel, WorkerGoneError
 from ttools.core.process.worker import Limits, fork_worker
@@ -48,6 +49,7 @@ class OperatorSet:
         references: File of the references and inputs; empty if it is `file`.
         suffix: Suffix of the names of references.
         module: Module of the library, which is imported once before processes are forked.
+        is_mapped: If True, it is imported while the CPU stands in for a GPU.
     """
 
     file: str
@@ -55,6 +57,7 @@ class OperatorSet:
     references: str = ""
     suffix: str = "_reference"
     module: str = "torch"
+    is_mapped: bool = False
 
 
 SETS = {
@@ -91,6 +94,7 @@ SETS = {
             "cross_entropy_loss": "classes",
         },
         module="flag_gems",
+        is_mapped=True,
     ),
     "examples": OperatorSet(
         file="tests/verifier/verified_examples.py",
@@ -168,6 +172,8 @@ def run(names: Iterable[str], output: Path, only: list[str], limits: VerifyOptio
     warm_up()
     for chosen in names:
         if chosen in SETS:
+            if SETS[chosen].is_mapped:
+                map_for_good()
             importlib.import_module(SETS[chosen].module)
         set_name = chosen if chosen in SETS else Path(chosen).resolve().name
         for name, subject, label in candidates(chosen):
@@ -178,6 +184,7 @@ def run(names: Iterable[str], output: Path, only: list[str], limits: VerifyOptio
             with output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
             print(described(entry), flush=True)
+        end_map_for_good()
 
 
 def described(entry: dict[str, Any]) -> str:
