@@ -282,7 +282,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "summary":
         sys.exit(show(options.files))
+    # FlagGems keeps tuned configurations in a database; its folder is chosen during the import.
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
+    os.environ.setdefault("FLAGGEMS_DB_URL", "sqlite:///tuned.db")
     limits = VerifyOptions(
         seconds=options.seconds, **{name: getattr(options, name) for name in LIMITS}
     )
