@@ -329,11 +329,12 @@ def test_first_config_measures_nothing_and_keeps_the_cache_of_the_tuner() -> Non
 
 
 class SelectingTuner(Autotuner):  # type: ignore[misc]
-    """An autotuner that selects configurations itself: always the last one."""
+    """An autotuner that selects the last configuration, and adds 1 to the result."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         self.best_config = self.configs[-1]
-        return self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+        self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+        args[1].add_(1)
 
 
 class CountingTuner(Autotuner):  # type: ignore[misc]
@@ -346,12 +347,16 @@ class CountingTuner(Autotuner):  # type: ignore[misc]
         return super().run(*args, **kwargs)
 
 
-def test_first_config_applies_to_autotuners_that_select_themselves() -> None:
+def test_configurations_of_autotuners_that_select_themselves() -> None:
     kernel, x, out = make_tuned(), torch.randn(N), torch.zeros(N)
     kernel.__class__ = SelectingTuner
     with interpret(first_config=True) as run:
         launch_tuned(kernel, x, out)
+    torch.testing.assert_close(out, x + 2)  # its own code has run
     assert (kernel.best_config, run.stats[0].launches) == (CONFIGS[0], 1)
+    with interpret(first_config=True, tune=lambda launch: launch.run(launch.configs[1])):
+        launch_tuned(kernel, x, out)
+    assert kernel.best_config is CONFIGS[1]
     with interpret():
         launch_tuned(kernel, x, out)
     assert kernel.best_config is CONFIGS[-1]

@@ -24,7 +24,10 @@ def tuned_on_cpu(
     tuner_for: Callable[[Any, Run], Any],
     routed: Routed,
 ) -> Callable[..., Any]:
-    """Return the replacement of `Autotuner.run`.
+    """Return the replacement of `Autotuner.run`, or of a method that overrides it.
+
+    A method that overrides it usually selects a configuration in another way, but only if there are
+    several. Its code therefore runs with a copy of the autotuner that has a single configuration.
 
     Args:
         original: The method that is replaced.
@@ -40,7 +43,8 @@ def tuned_on_cpu(
             return original(self, *args, **kwargs)
         _refuse_conflicts(self.configs, kwargs)
         with routed(True):
-            if _is_untimed(active):
+            # An observed kernel is slower than usual, so its time would be meaningless.
+            if active.first_config or active.observer is not None:
                 chosen = _Choice(original, tuner_for(self, active), args, kwargs)
                 try:
                     return (active.tune or run_first)(chosen.launch(self))
@@ -58,30 +62,6 @@ def tuned_on_cpu(
                 self.best_config = getattr(cpu_tuner, "best_config", None)
 
     return run
-
-
-def own_choice(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the replacement of the `run` of an autotuner that selects configurations itself.
-
-    If the run chooses configurations, it does so for this autotuner as for all others. Otherwise,
-    the autotuner would time kernels that are observed, and launches would differ between runs.
-    """
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        active = selecting_run(triton_versions.kernel_name(self))
-        if active is None or not _is_untimed(active):
-            return method(self, *args, **kwargs)
-        return triton_versions.autotuner_class().run(self, *args, **kwargs)
-
-    return run
-
-
-def _is_untimed(run: Run) -> bool:
-    """Return whether autotuned kernels are launched in configurations that the run chooses.
-
-    An observed kernel is slower than usual, so its time would be meaningless.
-    """
-    return run.first_config or run.observer is not None
 
 
 def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
@@ -103,7 +83,7 @@ class _Choice:
     """One call of an autotuned kernel, whose configurations are launched without timing.
 
     Args:
-        original: The method `Autotuner.run`, before it was replaced.
+        original: The method `Autotuner.run`, or one that overrides it, before it was replaced.
         tuner: Copy of the autotuner for the run; its cache has the keys that were launched.
         args: Positional arguments of the call.
         kwargs: Keyword arguments of the call.

@@ -29,7 +29,7 @@ from ttools.core.launch_path import (
     take_over_overrides,
 )
 from ttools.core.patches import Patches
-from ttools.interpreter.backend.autotuners import own_choice, tuned_on_cpu
+from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
 from ttools.interpreter.backend.front_end import compile_for_run
 from ttools.interpreter.backend.inductor import InductorKernels
@@ -67,8 +67,8 @@ def _install(patches: Patches) -> None:
     take_over(patches, CALL, _routed_run)
     take_over(patches, COMPILE, _timed_compile)
     take_over(patches, TRIAL, known_trial)
-    take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _cpu_tuner, _routed))
-    take_over_overrides(patches, TUNED, own_choice)
+    for replace in (take_over, take_over_overrides):
+        replace(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _cpu_tuner, _routed))
     take_over(patches, INTERPRETED, _refusing_run)
     if not is_default:
         InductorKernels(is_default=False, routed=_routed).install(patches)
