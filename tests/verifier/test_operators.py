@@ -62,6 +62,8 @@ COMPUTING = {
     "into a constant": lambda x: torch.linspace(0, 1, 16).add_(x).exp(),
     "tolist": lambda x: torch.tensor([each * 2 for each in x.tolist()]),
     "many small ones": lambda x: torch.stack([each.exp() for each in x]),
+    "a norm over an axis of one element": lambda x: x[:, None].norm(dim=1),
+    "an integer sum over an axis of one element": lambda x: x[:, None].sum(1, dtype=torch.int32),
     "different small ones": lambda x: torch.cat([x[:4].exp(), x[4:8].sin(), x[8:]]),
     "bits": lambda x: x.view(torch.int32) & 0x7FFFFFFF,
     "integers in memory of floats": lambda x: x.view(torch.int32) * 2,
@@ -76,6 +78,10 @@ COMPUTING = {
 PREPARING = {
     "copies": lambda x: x.contiguous().clone().reshape(4, 4).t().contiguous(),
     "allocates": torch.zeros_like,
+    "reductions of one element": lambda x: [
+        reduced(x[None, :, None], (0, 2))
+        for reduced in (torch.sum, torch.mean, torch.amax, torch.amin, torch.logsumexp)
+    ],
     "asks": lambda x: torch.zeros(int((x > 0).sum())),
     "a single number": lambda x: x[0].item(),
     "some single numbers": lambda x: ((x[0] * 2 + 1).sqrt() / 3).exp(),

@@ -130,6 +130,13 @@ def test_a_wrapper_that_prepares_a_launch_passes(name: str, reference: str, inpu
     assert (found.failures, found.replay.verified) == ((), True)
 
 
+@pytest.mark.slow
+def test_an_element_that_is_the_same_for_each_seed_is_changed() -> None:
+    found = verified("with_gradient", "twice_reference", "inputs_from_zero", HONEST, cases=36)
+    assert (found.failures, found.replay.verified) == ((), True)
+    assert "expanded" in found.covered["views"]
+
+
 def test_results_that_depend_on_an_argument_that_is_read_are_not_verified() -> None:
     found = verified("reads_one_element", "weighted_reference", "weighted_inputs", cases=1)
     [failure] = found.failures

@@ -17,6 +17,13 @@ def even_inputs(rows, columns, seed):
     return inputs(rows, 2 * columns, seed)
 
 
+def inputs_from_zero(rows, columns, seed):
+    """Return floats of which the first is 0 for each seed; all are if it is expanded."""
+    x = inputs(1, rows * columns, seed)["x"]
+    x[0, 0] = 0.0
+    return {"x": x}
+
+
 def graded_inputs(rows, columns, seed):
     return {"x": inputs(rows, columns, seed)["x"].requires_grad_()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,24 @@ def test_the_workers_folder_can_be_written(tmp_path: Path) -> None:
         return [Path("file").read_text(), *names(".")]
 
     assert run_isolated(write) == ["text", "file"]
+
+
+@needs_isolation
+def test_libraries_can_keep_caches_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As FlagGems does, whose database of tuned configurations is in `~/.flaggems`."""
+    home = Path.home()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+
+    def write() -> list[str]:
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        cache.mkdir()
+        with sqlite3.connect(cache / "tuned.db") as database:
+            database.execute("create table tuned (config text)")
+        return [*names(str(cache)), str(Path.home())]
+
+    written, folder = run_isolated(write)
+    assert (written, folder == str(home)) == ("tuned.db", False)
+    assert Path.home() == home
 
 
 @needs_isolation

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 from plugin_kernels import add_kernel, fill_kernel
+from triton.runtime.autotuner import Autotuner
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
@@ -169,7 +170,6 @@ def test_a_run_can_be_entered_again() -> None:
 
 
 def test_everything_is_restored_after_an_error() -> None:
-    from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
     def state() -> tuple[Any, ...]:
@@ -326,6 +326,46 @@ def test_first_config_measures_nothing_and_keeps_the_cache_of_the_tuner() -> Non
     assert run.stats[0].launches == 1
     assert kernel.best_config is CONFIGS[0]
     assert kernel.cache == {}
+
+
+class SelectingTuner(Autotuner):  # type: ignore[misc]
+    """An autotuner that selects the last configuration, and adds 1 to the result."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        self.best_config = self.configs[-1]
+        self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+        args[1].add_(1)
+
+
+class CountingTuner(Autotuner):  # type: ignore[misc]
+    """An autotuner that counts its calls, and lets Triton's method select."""
+
+    calls = 0
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        return super().run(*args, **kwargs)
+
+
+def test_configurations_of_autotuners_that_select_themselves() -> None:
+    kernel, x, out = make_tuned(), torch.randn(N), torch.zeros(N)
+    kernel.__class__ = SelectingTuner
+    with interpret(first_config=True) as run:
+        launch_tuned(kernel, x, out)
+    torch.testing.assert_close(out, x + 2)  # its own code has run
+    assert (kernel.best_config, run.stats[0].launches) == (CONFIGS[0], 1)
+    with interpret(first_config=True, tune=lambda launch: launch.run(launch.configs[1])):
+        launch_tuned(kernel, x, out)
+    assert kernel.best_config is CONFIGS[1]
+    with interpret():
+        launch_tuned(kernel, x, out)
+    assert kernel.best_config is CONFIGS[-1]
+    counting = make_tuned()
+    counting.__class__ = CountingTuner
+    with interpret(first_config=True):
+        launch_tuned(counting, x, out)
+    assert (counting.best_config, counting.calls) == (CONFIGS[0], 1)
+    torch.testing.assert_close(out, x + 1)
 
 
 def test_first_config_respects_pruning() -> None:

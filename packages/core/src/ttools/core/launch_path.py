@@ -92,6 +92,26 @@ def take_over(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
         patches.callback(after_import(step.module, install))
 
 
+def take_over_overrides(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
+    """Replace the method of a step in the subclasses that override it without calling it.
+
+    FlagGems, for example, has a subclass of `Autotuner` whose `run` selects configurations itself.
+    Overriding methods that use `super` reach the step. Subclasses that are defined later keep
+    their methods.
+    """
+    for subclass in _subclasses(step.owner()):
+        method = vars(subclass).get(step.method)
+        code = getattr(method, "__code__", None)
+        if code is not None and "__class__" not in code.co_freevars:
+            patches.wrap(subclass, step.method, make)
+
+
+def _subclasses(owner: type) -> list[type]:
+    """Return all subclasses of a class, direct ones first."""
+    direct = owner.__subclasses__()
+    return [*direct, *(each for subclass in direct for each in _subclasses(subclass))]
+
+
 def _have_inductor_ask(patches: Patches) -> None:
     """Make Inductor's launches go through Triton, including kernels that are already compiled."""
     copies: dict[int, tuple[Any, Any]] = {}  # holds the autotuner so that its `id` stays unique

@@ -63,6 +63,8 @@ _TICK_S = 0.005
 _PHASE_TICK_S = 0.1
 #: Number of bytes at the end of a worker's standard error that are kept.
 _KEPT_BYTES = 8000
+#: Variables that name folders of the user to which programs write, outside the home folder.
+_FOLDERS_OF_USER = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 #: The program of a new interpreter, which gets the import path of this process except for the
 #: script's folder.
 _PROGRAM = (
@@ -85,7 +87,8 @@ class Limits:
         network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
         isolated: If True, the process gets its own namespaces, see `isolation.py`. This requires
-            `own_folder` and a system that permits it, see `missing_isolation`.
+            `own_folder` and a system that permits it, see `missing_isolation`. The temporary folder
+            is also its home folder.
         cache: Folder for compiled kernels, including those of Triton, which stays writable; None
             for the user's cache folder.
         processes: Maximum number of processes and threads, on systems that count them.
@@ -488,6 +491,8 @@ def _contain(limits: Limits, folder: str | None) -> None:
     if folder is not None:
         os.chdir(folder)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
+        if limits.isolated:
+            _move_home(folder)
     if limits.memory is not None:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
@@ -502,6 +507,16 @@ def _contain(limits: Limits, folder: str | None) -> None:
     if not limits.network and not limits.isolated:
         # If users may not create namespaces, the network remains available.
         ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+
+
+def _move_home(folder: str) -> None:
+    """Make a folder the home folder, since libraries keep caches there and fail if they cannot.
+
+    For example, FlagGems has a database of tuned configurations in `~/.flaggems`.
+    """
+    os.environ["HOME"] = folder
+    for name in _FOLDERS_OF_USER:
+        os.environ.pop(name, None)
 
 
 def _serve_new_interpreter() -> NoReturn:

@@ -24,7 +24,10 @@ def tuned_on_cpu(
     tuner_for: Callable[[Any, Run], Any],
     routed: Routed,
 ) -> Callable[..., Any]:
-    """Return the replacement of `Autotuner.run`.
+    """Return the replacement of `Autotuner.run`, or of a method that overrides it.
+
+    A method that overrides it usually selects a configuration in another way, but only if there are
+    several. Its code therefore runs with a copy of the autotuner that has a single configuration.
 
     Args:
         original: The method that is replaced.
@@ -80,7 +83,7 @@ class _Choice:
     """One call of an autotuned kernel, whose configurations are launched without timing.
 
     Args:
-        original: The method `Autotuner.run`, before it was replaced.
+        original: The method `Autotuner.run`, or one that overrides it, before it was replaced.
         tuner: Copy of the autotuner for the run; its cache has the keys that were launched.
         args: Positional arguments of the call.
         kwargs: Keyword arguments of the call.

@@ -19,7 +19,15 @@ from ttools.core import triton_versions
 from ttools.core.buffers import as_argument
 from ttools.core.context_values import bound
 from ttools.core.errors import UsageError
-from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
+from ttools.core.launch_path import (
+    CALL,
+    COMPILE,
+    INTERPRETED,
+    TRIAL,
+    TUNED,
+    take_over,
+    take_over_overrides,
+)
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
@@ -59,7 +67,8 @@ def _install(patches: Patches) -> None:
     take_over(patches, CALL, _routed_run)
     take_over(patches, COMPILE, _timed_compile)
     take_over(patches, TRIAL, known_trial)
-    take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _cpu_tuner, _routed))
+    for replace in (take_over, take_over_overrides):
+        replace(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _cpu_tuner, _routed))
     take_over(patches, INTERPRETED, _refusing_run)
     if not is_default:
         InductorKernels(is_default=False, routed=_routed).install(patches)

@@ -61,6 +61,8 @@ TESTS = frozenset(_TESTING.split())
 #: Reductions that finish results.
 _REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
 _REDUCTIONS = frozenset(_REDUCING.split())
+#: Reductions that return the elements of their operand if all reduced axes have one element.
+_UNCHANGING = frozenset(["sum", "mean", "amax", "amin", "prod", "logsumexp"])
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
 #: Reads of single elements, and operators on them, are counted only if there are at least this
@@ -152,7 +154,8 @@ class Work:
         is_changing = is_conversion and (
             is_of_bits or not (is_exact and (of_kernel or not has_integers))
         )
-        if not (is_computing(operator) or is_changing):
+        is_copy = not is_computing(operator) or _is_unchanged(name, taken, made)
+        if is_copy and not is_changing:
             if floats and not is_conversion and name not in ALLOCATING:  # copied bits of floats
                 self._floats |= storages
             if name in REARRANGING:
@@ -314,6 +317,18 @@ def _makes_constants(name: str, taken: Sequence[TensorSpec], storages: set[int])
     if name not in _CONSTANTS or not storages.isdisjoint(view.storage for view in taken):
         return False
     return not taken or name.startswith("new_") or name.endswith("_like")
+
+
+def _is_unchanged(name: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
+    """Return whether an operator only reduces axes of one element, so that it copies its operand.
+
+    Wrappers add up the partial results of programs, also where there is only one program.
+    """
+    if name not in _UNCHANGING or len(taken) != 1 or len(made) != 1:
+        return False
+    operand, result = taken[0], made[0]
+    is_of_type = operand.dtype == result.dtype or (_is_float(operand) and _is_float(result))
+    return is_of_type and math.prod(operand.shape) == math.prod(result.shape)
 
 
 def _changes(view: TensorSpec, result: TensorSpec) -> bool:

@@ -42,6 +42,8 @@ _FIRST_UNSEEN = 6
 _ONE_IN = 4
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
+#: Values of other inputs if the drawn ones are the same for each seed.
+_DIFFERENT = "positive"
 #: Values with which a plan is executed again to show that its kernels do nothing. A kernel that
 #: changes few elements, such as a clamp, may have nothing to do for one input.
 _VALUES = ("scaled", "negative", "mixed sizes", "nan", "infinities", *["drawn"] * 9)
@@ -339,7 +341,9 @@ class Replays:
                 return (fresh, sent), ""
         assert sent is not None
         if _count_of(sent) < _TELLING:  # equal by chance, or no tensors at all
-            return (fresh, sent), ""
+            # If all elements are one that `inputs` fixes, such as an expanded zero, it is changed.
+            fresh = replace(fresh, values=_DIFFERENT)
+            return (fresh, self._drawn(fresh, trial, reads) or sent), ""
         return None, "`inputs` returns the same values for different seeds"
 
     def _drawn(self, case: Case, trial: Trial, reads: list[str]) -> dict[str, Any] | None:
@@ -532,9 +536,13 @@ def _is_telling(image: TensorImage) -> bool:
 
 
 def _count_of(arguments: dict[str, Any]) -> int:
-    """Return the number of elements of all tensors."""
+    """Return the number of elements of all tensors that have a place of their own in memory."""
     parts = [part for key, value in arguments.items() for _, part in flat(value, key)]
-    return sum(math.prod(part.shape) for part in parts if _is_image(part))
+    return sum(
+        min(math.prod(part.shape), len(part.data) // part.spec.itemsize)
+        for part in parts
+        if _is_image(part)
+    )
 
 
 def _has_data(value: Any) -> bool:
