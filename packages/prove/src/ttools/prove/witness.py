@@ -14,6 +14,7 @@ from typing import Any
 
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
+from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import point_text
 from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
@@ -105,7 +106,7 @@ def _too_large(defect: Defect) -> str:
     storages = {m.number: m for m in launch.arguments if isinstance(m, Memory)}
     size = sum(m.elements.at(sizes) * m.dtype.itemsize for m in storages.values())
     if size > _MOST_BYTES:
-        return f"no launch was made at {at}, because its tensors take {size:,} bytes"
+        return f"no launch was made at {at}, because its tensors take {counted(size, 'byte')}"
     programs = math.prod(extent.at(sizes) for extent in launch.grid)
     if programs > _MOST_PROGRAMS:
         return f"no launch was made at {at}, because it has {programs:,} programs"
