@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,9 +60,13 @@ def test_version(called_ttools: Run, option: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(called_ttools: Run, command: str) -> None:
-    result = called_ttools(*command.split(), "--help")
+    result = called_ttools(*command.split(), "--help", COLUMNS="80")
     assert result.returncode == 0
     assert ("--stdio" if command == "lsp" else "--output") in result.stdout
+    about = re.split(r"\n *\n", result.stdout.partition("╭")[0].strip())[1:]
+    for lines in map(str.splitlines, about):  # paragraphs are filled
+        for line, following in pairwise(map(str.strip, lines)):
+            assert len(f" {line} {following.split()[0]}") >= 79, line
 
 
 @pytest.mark.parametrize("flags", [[], ["-q"], ["-v"], ["--quiet"]])

@@ -1,4 +1,4 @@
-"""The HTML page of every command: where it comes from, and that nothing is cut off in a window."""
+"""The HTML page of every command: its origin, and that all of it can be read in any window."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ COMMANDS = {
     "verify": ["verify", *_FEW_CASES, f"{_CANDIDATES}:keeps_dimension"],
     "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],
 }
-#: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off.
+#: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off or
+#: too small to read.
 _SEEN = """(() => {
   const root = document.documentElement;
   const isCut = (text) => {
@@ -40,6 +41,10 @@ _SEEN = """(() => {
     overflow: root.scrollWidth > root.clientWidth ? [...document.querySelectorAll("body *")]
       .filter((part) => part.getBoundingClientRect().right > root.clientWidth + 0.5)
       .map((part) => `${part.tagName} ${part.textContent.slice(0, 60)}`) : [],
+    small: [...document.querySelectorAll("svg text")].filter((text) => {
+      const { width, height } = text.getBoundingClientRect();
+      return width && height < 8;
+    }).map((text) => text.textContent),
     cut: [...document.querySelectorAll("svg text")].filter(isCut).map((text) => text.textContent),
     origin: document.getElementById("origin").innerText,
     heading: document.querySelector("h1").innerText,
@@ -60,7 +65,7 @@ def test_a_page_fits_wide_and_narrow_windows(
     for width in (1280, 390):
         for dark in (False, True):
             seen: dict[str, Any] = chromium.evaluate(page, _SEEN, width=width, dark=dark)
-            assert (seen["overflow"], seen["cut"]) == ([], []), width
+            assert (seen["overflow"], seen["cut"], seen["small"]) == ([], [], []), width
             assert seen["heading"]
             colours.add(seen["foreground"])
     assert len(colours) == 2  # light and dark

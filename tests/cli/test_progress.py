@@ -128,6 +128,25 @@ main(sys.argv[1:])
 """
 
 
+def test_a_verification_that_reduces_failures_does_not_predict_its_end(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ttools.cli.verify.command import _state
+
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    ticker = Ticker(shared=True)
+    for clock.now in range(31):
+        activity = "reducing the inputs of failure 1 of 2" if clock.now > 10 else ""
+        ticker.tick(_state(min(6, int(clock.now)), 5, 400, activity))
+    first, *others = stream.getvalue().splitlines()
+    assert first.startswith("note: verified: 6 of 400 cases at most, ")
+    assert others == [
+        f"note: reducing the inputs of failure 1 of 2, 5 of 6 cases failed after {t} s"
+        for t in (20, 30)
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

@@ -44,6 +44,9 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
     (finding,) = result.findings
     assert (finding.sizes, finding.witness) == ({"n": 100}, "confirmed")
     assert "a launch at n = 100 reproduces the defect" in str(result)
+    # The launch explains the defect: the condition that admits the lane, and its values.
+    assert "`i < n + n // 100`" in str(finding.help)
+    assert {"i": "100", "n": "100"}.items() <= dict(finding.variables).items()
     (data,) = json.loads(write_report(result.report, "json"))["findings"]
     assert data["witness"] == "confirmed"
 

@@ -76,6 +76,7 @@ def test_layout_of_a_finding(tmp_path: Path) -> None:
             tensor_argument("p", dtype="bool", shape=(2, 2), strides=(2, 1), storage_bytes=4),
             "p: bool[2, 2] (4 bytes)",
         ),
+        (tensor_argument("p", dtype="int8", storage_bytes=1), "p: int8[] (1 byte)"),
         (
             tensor_argument("p", dtype="int32", shape=(4,), strides=(1,), storage_bytes=4096),
             "p: int32[4] of a storage of 4,096 bytes",

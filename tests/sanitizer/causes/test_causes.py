@@ -75,6 +75,28 @@ def through_helpers(x_ptr, y_ptr, o_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def grouped_rows(x_ptr, o_ptr, ends_ptr, N, BM: tl.constexpr, BN: tl.constexpr):
+    g = tl.program_id(0)
+    columns = tl.arange(0, BN)
+    end = tl.load(ends_ptr + g + 1)
+    for start in range(tl.load(ends_ptr + g), end, BM):
+        rows = start + tl.arange(0, BM)
+        at = rows[:, None] * N + columns[None, :]
+        inside = columns[None, :] < N
+        x = tl.load(x_ptr + at, mask=inside & (rows[:, None] < end), other=0)
+        tl.store(o_ptr + at, x, mask=inside)  # should also compare `rows` with `end`
+
+
+@triton.jit
+def add_to_segments(x_ptr, segment_ptr, sum_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = offs < n
+    s = tl.load(segment_ptr + offs, mask=m, other=0)
+    old = tl.load(sum_ptr + s, mask=m, other=0)
+    tl.store(sum_ptr + s, old + tl.load(x_ptr + offs, mask=m, other=0), mask=m)
+
+
+@triton.jit
 def unmasked(x_ptr, y_ptr, o_ptr, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(o_ptr + offs, tl.load(x_ptr + offs) + tl.load(y_ptr + offs))
@@ -336,3 +358,35 @@ def test_kernels_have_causes_of_their_own(tmp_path: Path) -> None:
     assert len(set(identities)) == 2
     results = json.loads(checked.to("sarif"))["runs"][0]["results"]
     assert [result["properties"]["cause"]["id"] for result in results] == identities
+
+
+def test_an_index_that_depends_on_memory_is_the_cause_if_no_condition_compares_its_axis() -> None:
+    x, o = torch.ones(40, 16), torch.zeros(40, 16)
+    ends = torch.tensor([0, 10, 40], dtype=torch.int32)
+    with sanitize(checks="memcheck") as checked:
+        grouped_rows[(2,)](x, o, ends, 16, BM=32, BN=16)
+    (finding,) = checked.findings
+    assert finding.cause is not None
+    assert (finding.cause.kind, finding.cause.name) == ("index", "rows")
+    assert "the mask does not bound `rows`" in str(finding.help)
+    # `rows[:, None] * N` begins at `rows`, but is another value.
+    assert {"rows": "40", "at": "640", "N": "16"}.items() <= dict(finding.variables).items()
+
+
+@pytest.mark.parametrize("segments", [4, 100])
+def test_an_update_without_an_atomic_is_one_cause(segments: int) -> None:
+    torch.manual_seed(0)
+    x, sums = torch.rand(200), torch.zeros(segments)
+    segment = torch.randint(0, segments, (200,), dtype=torch.int32)
+    with sanitize() as checked:
+        add_to_segments[(4,)](x, segment, sums, 200, BLOCK=64)
+    assert {"overlapping_store", "race"} <= {finding.kind for finding in checked.findings}
+    for finding in checked.findings:
+        assert finding.cause is not None
+        assert (finding.cause.kind, finding.cause.name) == ("update", "sum_ptr")
+        assert "tl.atomic_add" in str(finding.help)
+        notes = " ".join(finding.notes)
+        assert finding.kind == "overlapping_store" or "both access `sum_ptr[" in notes
+    text = checked.to("text")
+    assert text.startswith("`sum_ptr` is updated (line ")
+    assert text.count("\n  help: ") == 1

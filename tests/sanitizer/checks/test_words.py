@@ -117,4 +117,4 @@ def test_a_race_in_alternating_buffers_names_both(is_one: bool) -> None:
     named = race.argument and race.argument.name
     assert named in ("a_ptr", "b_ptr")
     other = "b_ptr" if named == "a_ptr" else "a_ptr"
-    assert also == ([] if is_one else [f"elements of `{other}` are touched by both, too"])
+    assert also == ([] if is_one else [f"both access elements of `{other}`, too"])

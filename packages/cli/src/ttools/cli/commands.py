@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,23 @@ class Group(TyperGroup):
         return [item for item in super().shell_complete(ctx, incomplete) if " " not in item.value]
 
 
+def _paragraphs(text: str) -> str:
+    """Return a docstring without line breaks in its paragraphs, to fill lines of any width."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
 class Command(TyperCommand):
-    """A command of `ttools`."""
+    """A command of `ttools`.
+
+    Args:
+        name: Name of the command.
+        help: The docstring that describes the command.
+        options: Further arguments of `TyperCommand`.
+    """
+
+    def __init__(self, name: str | None, *, help: str | None = None, **options: Any) -> None:
+        # typer keeps the line breaks of a docstring, which is wrapped for 100 columns.
+        super().__init__(name, help=_paragraphs(help) if help else None, **options)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the command's options; report wrong options and values with suggestions."""

@@ -188,6 +188,10 @@ def _finding(defect: Defect) -> Finding:
         launches = counted(defect.others, "further launch", "further launches")
         notes.append(f"{launches} of `{launch.kernel}` {has} the same defect")
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
+    lane, shown = event.lane or None, defect.shown
+    # The values of a real launch belong to this witness only if it is the same program and lane.
+    is_same = shown is not None and (shown.program, shown.lane) == ((x, y, z), lane)
+    usual = RULES["grid"].help if kind == REFUSED else declaration.help
     return Finding(
         kind=kind,
         check=check.name,
@@ -197,13 +201,14 @@ def _finding(defect: Defect) -> Finding:
         argument=_argument(defect),
         location=_location(defect, event.op),
         program=(x, y, z),
-        lane=event.lane or None,
+        lane=lane,
+        variables=shown.variables if shown is not None and is_same else (),
         shape=_shape(defect),
         notes=tuple(notes),
         related=related,
         launch=launch.line,
         config=launch.config,
-        help=RULES["grid"].help if kind == REFUSED else declaration.help,
+        help=shown.help if shown is not None and shown.help else usual,
         sizes=dict(defect.sizes),
         witness=defect.witness,
     )

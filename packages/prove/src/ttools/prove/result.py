@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ttools.core.findings.findings import Witness
+from ttools.core.findings.findings import Finding, Witness
 from ttools.core.reports.sizes import Unproved
 from ttools.prove.concrete.state import Event
 from ttools.prove.host.launches import SymbolicCall
@@ -24,6 +24,7 @@ class Defect:
             this size and the same values of the other sizes.
         witness: Result of a real launch at these sizes; None if no launch was attempted.
         witness_note: Sentence that describes this result.
+        shown: The finding of the real launch, if it confirms the defect.
         others: Number of further launches of the kernel that have the same defect, at these or
             other sizes.
     """
@@ -34,6 +35,7 @@ class Defect:
     is_least: bool
     witness: Witness | None = None
     witness_note: str = ""
+    shown: Finding | None = None
     others: int = 0
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
+from ttools.core.reports.report import counted
 from ttools.core.reports.sizes import point_text
 from ttools.prove.grids import REFUSED
 from ttools.prove.host.launches import Memory
@@ -57,16 +58,15 @@ def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect
     return confirmed
 
 
-def shows(findings: Iterable[Finding], defect: Defect) -> bool:
-    """Return whether one of the findings of a launch is the defect."""
+def shown_by(findings: Iterable[Finding], defect: Defect) -> Finding | None:
+    """Return the finding of a launch that is the defect; None if there is none."""
     event = defect.event
     if event.kind == REFUSED:
-        return any(f.kind == REFUSED and f.kernel == defect.launch.kernel for f in findings)
+        refused = (f for f in findings if f.kind == REFUSED and f.kernel == defect.launch.kernel)
+        return next(refused, None)
     places = {_place(op.location) for op in (event.op, event.other) if op is not None}
-    return any(
-        f.kind == event.kind and f.severity != "note" and _place(f.location) in places
-        for f in findings
-    )
+    located = (f for f in findings if f.kind == event.kind and _place(f.location) in places)
+    return next((f for f in located if f.severity != "note"), None)
 
 
 def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
@@ -74,10 +74,10 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
     if isinstance(findings, str):
         note = f"no launch could be made at {at}: {findings}"
         return replace(defect, witness="not made", witness_note=note)
-    if shows(findings, defect):
-        return replace(
-            defect, witness="confirmed", witness_note=f"a launch at {at} reproduces the defect"
-        )
+    shown = shown_by(findings, defect)
+    if shown is not None:
+        note = f"a launch at {at} reproduces the defect"
+        return replace(defect, witness="confirmed", witness_note=note, shown=shown)
     if any(finding.kind in _STOPPED for finding in findings):
         note = f"a launch at {at} did not finish within {_SECONDS:g} seconds"
         return replace(defect, witness="not made", witness_note=note)
@@ -105,7 +105,7 @@ def _too_large(defect: Defect) -> str:
     storages = {m.number: m for m in launch.arguments if isinstance(m, Memory)}
     size = sum(m.elements.at(sizes) * m.dtype.itemsize for m in storages.values())
     if size > _MOST_BYTES:
-        return f"no launch was made at {at}, because its tensors take {size:,} bytes"
+        return f"no launch was made at {at}, because its tensors take {counted(size, 'byte')}"
     programs = math.prod(extent.at(sizes) for extent in launch.grid)
     if programs > _MOST_PROGRAMS:
         return f"no launch was made at {at}, because it has {programs:,} programs"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ttools.core.device_map.map_option import emulated_gpu
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Severity
 
+#: Function that receives the numbers of cases that were run and that failed, and the activity that
+#: follows the cases, such as "reducing the inputs of failure 1 of 2"; it is empty before.
+Progress: TypeAlias = Callable[[int, int, str], None]
 #: Default of the maximum number of cases.
 MOST_CASES = 400
 

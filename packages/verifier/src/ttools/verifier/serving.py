@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.process.channel import Channel
-from ttools.verifier.options import VerifyOptions
+from ttools.verifier.options import Progress, VerifyOptions
 from ttools.verifier.result import Verification
 
 
@@ -16,7 +15,7 @@ def verify_here(
     subject: dict[str, str],
     options: VerifyOptions,
     write_tests: Path | None = None,
-    report_progress: Callable[[int, int], None] = lambda tried, failing: None,
+    report_progress: Progress = lambda tried, failing, activity: None,
 ) -> Verification:
     """Verify in this process; the candidate and the reference run in forks of it.
 
@@ -24,8 +23,8 @@ def verify_here(
         subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
         options: Limits and choices of the verification.
         write_tests: Folder for test files; None to write none.
-        report_progress: Called before each case with the numbers of cases that were run and that
-            failed.
+        report_progress: Called before each call with the numbers of cases that were run and that
+            failed, and the activity that follows the cases; the activity is empty before.
 
     Raises:
         UsageError: The reference or the inputs cannot be loaded.

@@ -16,6 +16,7 @@ from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
 from ttools.cli.work import ADVICE, run_work, surviving, take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
+from ttools.core.reports.report import counted
 
 if TYPE_CHECKING:
     from ttools.interpreter.records.launch_recorder import LaunchRecorder
@@ -142,7 +143,7 @@ def _say_written(file: Path, count: int, seen: int, files: Sequence[Path]) -> No
     size = f"{files[0].stat().st_size:,} bytes"
     if len(files) > 1:
         size += f"; tensors are in {files[1]}, {files[1].stat().st_size:,} bytes"
-    say("note", f"{file} holds {count:,} of {seen:,} launches, {size}")
+    say("note", f"{file} holds {count:,} of {counted(seen, 'launch', 'launches')}, {size}")
 
 
 def _reason(recorder: LaunchRecorder) -> str:

@@ -246,10 +246,10 @@ def verify_command(
 
     counts = 0, 0
 
-    def report_progress(tried: int, failing: int) -> None:
+    def report_progress(tried: int, failing: int, activity: str) -> None:
         nonlocal counts
         counts = tried, failing
-        tick(_state(tried, failing, settings.cases or MOST_CASES))
+        tick(_state(tried, failing, settings.cases or MOST_CASES, activity))
 
     interrupted = False
     with ticking() as tick:
@@ -282,7 +282,10 @@ def _interrupted(tried: int, failing: int) -> Verification:
     )
 
 
-def _state(tried: int, failing: int, most: int) -> State:
+def _state(tried: int, failing: int, most: int, activity: str = "") -> State:
+    if activity:  # no further cases are tried, so a total or a remaining time would be wrong
+        cases = f"{failing:,} of {counted(tried, 'case')} failed"
+        return State(what=activity, done=None, unit="cases", facts=(cases,))
     return State(
         what="verified",
         done=tried,

@@ -15,6 +15,7 @@ from ttools.core.compilation.inspection import (
     Inspection,
     comparison_rows,
     layout_lines,
+    resource_lines,
     summary_sections,
     title,
 )
@@ -22,6 +23,7 @@ from ttools.core.compilation.recompilations import Recompilation
 from ttools.core.location import source_lines
 from ttools.core.reports.highlighting import highlighted
 from ttools.core.reports.page_template import render_page
+from ttools.core.reports.report import counted
 
 _PAGE = Path(__file__).parent / "page"
 #: The stage to show first, if the compilation has one of these.
@@ -45,7 +47,7 @@ def write_page(
     return render_page(
         _PAGE,
         gpu=", ".join(dict.fromkeys(inspection.target.name for inspection in inspections)),
-        heading=", ".join(dict.fromkeys(map(title, inspections))),
+        heading=_heading(inspections),
         comparison=comparison_rows(*compared) if compared else None,
         recompilations=[item.lines() for item in repeated],
         kernels=[
@@ -54,12 +56,22 @@ def write_page(
     )
 
 
+def _heading(inspections: Sequence[Inspection]) -> str:
+    """Return the title of one kernel, or the number of kernels, which the page lists below."""
+    titles = list(dict.fromkeys(map(title, inspections)))
+    if len(titles) < 2:
+        return "".join(titles)
+    targets = list(dict.fromkeys(inspection.target.name for inspection in inspections))
+    return f"{counted(len(titles), 'compiled kernel')} for {', '.join(targets)}"
+
+
 def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[str, Any]:
     stages = [s for s in inspection.compilation.stages if not wanted or s in wanted]
     lines = {stage: annotate(stage, inspection.compilation.text(stage)) for stage in stages}
     file, first, text = _source(inspection, lines)
     return {
         "title": title(inspection),
+        "takes": "; ".join(resource_lines(inspection)),
         "id": f"kernel-{index}",
         "summary": [section for section in summary_sections(inspection) if section[1]],
         "layouts": "\n".join(layout_lines(inspection)),

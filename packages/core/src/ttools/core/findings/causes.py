@@ -11,8 +11,8 @@ from ttools.core.location import SourceLocation, source_lines
 from ttools.core.syntax_trees import functions_around, syntax_tree
 
 #: `mask`: a mask that admits out-of-bounds lanes; `index`: an index that no mask restricts;
-#: `barrier`: a missing barrier.
-CauseKind = Literal["mask", "index", "barrier"]
+#: `barrier`: a missing barrier; `update`: a load, a change and a store instead of an atomic.
+CauseKind = Literal["mask", "index", "barrier", "update"]
 _LONGEST = 60
 #: Maximum number of runs of lanes that are listed.
 _MOST_RUNS = 3
@@ -23,11 +23,13 @@ class Cause:
     """The cause of a finding.
 
     Attributes:
-        kind: What is wrong: the mask, the index, or a missing barrier.
+        kind: What is wrong: the mask, the index, a missing barrier, or an update without an atomic.
         kernel: Name of the kernel.
-        name: The variable that holds the mask or the index; empty if there is none.
+        name: The variable that holds the mask or the index, or the parameter whose elements are
+            updated; empty if there is none.
         source: Text of its definition, such as `m = offs < D`.
-        location: Position of the definition, or of the statement before which a barrier is missing.
+        location: Position of the definition, of the statement before which a barrier is missing, or
+            of the store of an update.
         lanes: Runs of out-of-bounds lanes that the mask admits, as pairs of first and last lane.
         program: The program that these lanes belong to; None if they are the same in all programs.
     """

@@ -157,6 +157,7 @@ def cause_text(group: Sequence[Finding]) -> str:
         "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'out-of-bounds lanes'}",
         "index": f"index `{cause.source}`{line} is not bounded",
         "barrier": f"a barrier is missing before `{cause.source}`{line}",
+        "update": f"`{cause.name}` is updated{line} by a load and a store, not by an atomic",
     }
     parts = [texts[cause.kind]]
     if accesses:

@@ -240,9 +240,9 @@ def argument_text(argument: ArgumentSpec) -> str:
     if tensor.storage_bytes is None:
         return text
     if tensor.offset == 0 and tensor.is_whole:
-        return f"{text} ({tensor.storage_bytes:,} bytes)"
+        return f"{text} ({counted(tensor.storage_bytes, 'byte')})"
     offset = f" at element {tensor.element_offset:,}" if tensor.offset else ""
-    return f"{text}{offset} of a storage of {tensor.storage_bytes:,} bytes"
+    return f"{text}{offset} of a storage of {counted(tensor.storage_bytes, 'byte')}"
 
 
 def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:

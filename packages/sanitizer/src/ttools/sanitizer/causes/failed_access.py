@@ -59,12 +59,52 @@ def explain(checked: CheckedLaunch, witness: Witness) -> Explained | None:
     # The address depends on memory, or on control flow that is not followed.
     load = checked.kernel.at(index_loads, witness.site.location, None)
     kernel = checked.spec.kernel
+    if len(candidates) == 1 and (index := _unmasked_index(checked, candidates[0], witness)):
+        return index
     if load is not None:
         return Explained(_cause(kernel, "index", load.location, load.location.name or ""))
     masks = {_stripped(op.mask): None for op in candidates if op.mask is not None}
     if witness.site.masked and len(masks) == 1:
         return _by_whole_mask(kernel, next(iter(masks)))
     return None
+
+
+def _unmasked_index(checked: CheckedLaunch, op: Operation, witness: Witness) -> Explained | None:
+    """Return the index as the cause if its value is outside and no condition compares its axis.
+
+    The value is that of the witness, so the loops around the access need not be evaluated. Only the
+    outermost dimension is considered, because the access leaves the memory of the tensor.
+    """
+    argument = checked.spec.argument(witness.site.parameter)
+    tensor = argument.tensor if argument is not None else None
+    if tensor is None or not tensor.is_dense or op.mask is None or 0 in tensor.shape:
+        return None
+    row = prod(tensor.shape[1:]) * tensor.itemsize
+    number = (witness.address - checked.regions[witness.site.parameter].view[0]) // row
+    if number < tensor.shape[0]:
+        return None
+    compared = [part for part in parts_of(op.mask) if width_of(part.value) > 1]
+    bounded = set().union(*map(_axes, compared))
+    values = dict(witness.values)
+    for part in parts_of(op.address):
+        axes = _axes(part)
+        if part.name and axes and not axes & bounded and values.get(part.name) == number:
+            location = part.value.location or op.location
+            if location is None:
+                return None
+            cause = _cause(checked.spec.kernel, "index", location, part.name)
+            return Explained(cause, None, (part.name, *loop_variables(op)))
+    return None
+
+
+def _axes(part: Part) -> set[int]:
+    """Return the axes of the access along which a part varies."""
+    extents = shape_of(part.value.type)
+    return {
+        axis
+        for axis, extent in zip(part.axes, extents, strict=False)
+        if axis is not None and extent > 1
+    }
 
 
 def accesses_at(checked: CheckedLaunch, location: SourceLocation | None) -> Sequence[Operation]:

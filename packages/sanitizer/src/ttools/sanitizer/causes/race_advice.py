@@ -22,6 +22,7 @@ from ttools.ir import Module, Operation, shape_of
 from ttools.ir.dialects.traits import ATOMIC
 from ttools.sanitizer.causes.failed_access import accesses_at, loops_around, scalars_of
 from ttools.sanitizer.causes.grids import axes_read, wrong_steps
+from ttools.sanitizer.causes.updates import update_help
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.races.records import AccessRef, Conflict
 
@@ -35,8 +36,10 @@ def race_advice(
         checked: The launch in which the race occurs.
         conflict: The conflicting accesses of the race.
         sites: Sites of the launch; the accesses of the race index them.
-        cause: The mask, index or barrier that causes the race; None if it is unknown.
+        cause: The mask, index, barrier or update that causes the race; None if it is unknown.
     """
+    if cause is not None and cause.kind == "update":
+        return update_help(cause)
     if cause is not None and cause.kind != "barrier":
         return _of_lanes(cause)
     accesses = (conflict.first, conflict.second)

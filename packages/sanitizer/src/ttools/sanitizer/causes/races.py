@@ -1,4 +1,4 @@
-"""Causes of races: lanes that a mask wrongly admits, and barriers that are missing.
+"""Causes of races: lanes that a mask wrongly admits, barriers, and updates that are not atomic.
 
 The out-of-bounds accesses of a launch show which lanes a mask wrongly admits. A race is a
 consequence of the mask if it disappears when the accesses of these lanes are ignored. Races between
@@ -20,6 +20,7 @@ from ttools.interpreter.runtime.access_log import more_lanes
 from ttools.ir import Operation, Value
 from ttools.sanitizer.causes.failed_access import accesses_at, lane_values
 from ttools.sanitizer.causes.masks import WrongLanes
+from ttools.sanitizer.causes.updates import cause_of_update
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.races.records import Conflict, Records
 
@@ -50,6 +51,11 @@ def causes_of(
         for n, conflict in enumerate(conflicts):
             if causes[n] is None and _pair(conflict, sites) not in remaining:
                 causes[n] = cause
+    for n, conflict in enumerate(conflicts):
+        pair = [sites[access.site] for access in (conflict.first, conflict.second)]
+        if causes[n] is None:
+            places = [site.location for site in pair]
+            causes[n] = cause_of_update(checked, places, pair[1].parameter)
     for n, cause in _missing_barriers(checked, sites, conflicts).items():
         causes[n] = causes[n] or cause
     return causes

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
+from math import prod
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ import numpy as np
 from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.process.phases import phase, tick
+from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec, LaunchSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import IS_LOCAL, IS_STRONG, LOOKS, REPEATED, REREADS
@@ -36,6 +38,7 @@ from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.causes.grids import grid_notes
 from ttools.sanitizer.causes.race_advice import race_advice
 from ttools.sanitizer.causes.races import causes_of
+from ttools.sanitizer.causes.updates import cause_of_update, update_help
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import (
@@ -265,11 +268,14 @@ class Racecheck(Check):
         notes: tuple[str, ...] = ()
         if storage is not None:
             item = (conflict.start - storage[0]) // max(1, other.size)
-            whose = "its storage"
+            element = f"element {item:,} of its storage"
             if argument and owner is None:
                 name = f"a tensor behind {name}"
-                whose = f"that tensor of {storage[1] - storage[0]:,} bytes"
-            notes = (f"element {item:,} of {whose} is touched by both",)
+                size = counted(storage[1] - storage[0], "byte")
+                element = f"element {item:,} of that tensor of {size}"
+            elif argument and argument.tensor:
+                element = _element(argument, item) or element
+            notes = (f"both access {element}",)
         if conflict.kind != "intra_program_race":
             # The notes on the grid explain the race, so that short reports show them, too.
             notes = (*grid_notes(self.checked), *notes)
@@ -330,6 +336,26 @@ class Racecheck(Check):
             yield Related(message=message, location=atomic.location)
 
 
+def _element(argument: ArgumentSpec, item: int) -> str:
+    """Return, e.g., "`x_ptr[3, 7]`", or an empty string if no single index names the element.
+
+    Args:
+        argument: A tensor.
+        item: Number of the element in its storage.
+    """
+    tensor = argument.tensor
+    if tensor is None or not tensor.shape or not tensor.is_dense:
+        return ""
+    rest = item - tensor.element_offset
+    if not 0 <= rest < prod(tensor.shape):
+        return ""
+    index = dict.fromkeys(range(len(tensor.shape)), 0)
+    for stride, axis in sorted(((n, at) for at, n in enumerate(tensor.strides)), reverse=True):
+        if tensor.shape[axis] > 1:
+            index[axis], rest = divmod(rest, stride)
+    return f"`{argument.name}[{', '.join(map(str, index.values()))}]`"
+
+
 def _exchanges(module: Module) -> bool:
     """Return whether threads of a program exchange values anywhere in a kernel."""
     return any(map(exchanges_values, module.walk()))
@@ -369,7 +395,7 @@ def _with_others(finding: Finding, tensors: Iterable[str]) -> Finding:
     if finding.argument is None:
         return finding
     others = ", ".join(f"`{name}`" for name in tensors if name != finding.argument.name)
-    more = (f"elements of {others} are touched by both, too",) if others else ()
+    more = (f"both access elements of {others}, too",) if others else ()
     return replace(finding, notes=(*finding.notes, *more))
 
 
@@ -478,13 +504,16 @@ def _failed(monitor: Monitor) -> list[Count]:
 def _overwritten(check: Check, count: Count) -> Finding:
     argument = check.checked.spec.argument(count.witness.site.parameter)
     name = f" of `{argument.name}`" if argument else ""
+    site = count.witness.site
+    cause = cause_of_update(check.checked, [site.location], site.parameter)
     return check.at_lanes(
         count,
         "overlapping_store",
         f"lanes of one store write different values to the same element{name}",
         argument=argument,
         notes=("the lane's value was overwritten by another lane",),
-        help=_HELP_LANES,
+        cause=cause,
+        help=_HELP_LANES if cause is None else update_help(cause),
     )
 
 

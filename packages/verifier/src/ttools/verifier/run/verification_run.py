@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.options import MOST_CASES, VerifyOptions
+from ttools.verifier.options import MOST_CASES, Progress, VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import Call, write_run, write_test
@@ -99,8 +99,8 @@ class VerificationRun:
         subject: Functions of the verification.
         options: Limits of time and of the number of cases, seeds, and the device.
         write_tests: Folder for test files of failures; None to write none.
-        report_progress: Called before each case with the numbers of cases that were run and that
-            failed.
+        report_progress: Called before each call with the numbers of cases that were run and that
+            failed, and the activity that follows the cases; the activity is empty before.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class VerificationRun:
         subject: Subject,
         options: VerifyOptions,
         write_tests: Path | None = None,
-        report_progress: Callable[[int, int], None] = lambda tried, failing: None,
+        report_progress: Progress = lambda tried, failing, activity: None,
     ) -> None:
-        self._report_progress = report_progress
+        self._report, self._activity = report_progress, ""
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._processes = Processes(subject, options)
@@ -178,10 +178,14 @@ class VerificationRun:
                     break
                 self._try(kind, case)
             self._shrink()
+            self._activity = "looking for the cause of the failures"
             self._explain_by_rounding()
             self._describe_failing_inputs()
             if self._options.on == "gpu":
+                self._activity = "running cases on the GPU"
                 self._ask_gpu()
+            self._activity = "analysing all sizes of the domain"
+            self._report_progress()
             self._try_all_sizes(plan)
         except WorkerEndedError as error:
             self._unsupported[f"a process of the verification failed: {error.message}"] = None
@@ -260,6 +264,9 @@ class VerificationRun:
             return False
         return True
 
+    def _report_progress(self) -> None:
+        self._report(self._tried, self._failing, self._activity)
+
     def _is_late(self, share: float = 1.0) -> bool:
         """Return whether this share of the time limit has passed."""
         limit = self._options.seconds
@@ -268,7 +275,7 @@ class VerificationRun:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Run a case, and analyse it further if it fails."""
         self._tried += 1
-        self._report_progress(self._tried, self._failing)
+        self._report_progress()
         self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
@@ -393,7 +400,7 @@ class VerificationRun:
         return [Mismatch("nondeterministic", f"equal calls in new processes: {differs}")]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
-        self._report_progress(self._tried, self._failing)
+        self._report_progress()
         try:
             worker = self._processes.fresh()
         except (NotLoadedError, WorkerEndedError) as error:
@@ -506,9 +513,10 @@ class VerificationRun:
 
     # ---- the result
     def _shrink(self) -> None:
-        for name, failed in self._failed.items():
+        for number, (name, failed) in enumerate(self._failed.items(), 1):
             if name == "nondeterministic":
                 continue
+            self._activity = f"reducing the inputs of failure {number} of {len(self._failed)}"
             with contextlib.suppress(WorkerEndedError):
                 failure_of = partial(self._problem_of, name, bool(failed.problem.where))
                 most = self._options.shrink

@@ -19,7 +19,7 @@ from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import Affine, Coords, moved
 from ttools.interpreter.tiles.representation import to_memory
-from ttools.ir import Block, Operation, PointerType, Value, element_type
+from ttools.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.ir.dataflow import carried_values, counted_loop
 from ttools.ir.dialects.traits import (
     COUNTED,
@@ -351,6 +351,9 @@ def subscripted_name(value: Value, user: Operation) -> str:
     `rk = tl.arange(0, 64)`, `p + rk[None, :]`, the variable `rk` is only in the last expression.
     """
     if not user.has(VIEW) or user.location is None or variable_name(value):
+        return ""
+    # A broadcast is located where the whole expression begins, `rows` in `rows[:, None] * n + p`.
+    if not value.is_tensor or len(user.result_shape) <= len(shape_of(value.type)):
         return ""
     if isinstance(element_type(value.type), PointerType):
         return ""  # pointers are not shown, because their addresses would not help a reader
