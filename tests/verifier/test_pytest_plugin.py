@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,15 +10,21 @@ from pathlib import Path
 PLUGIN = ("-p", "ttools.verifier.pytest_plugin")
 
 
-def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(text, "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     from importlib.metadata import entry_points
 
     installed = any(point.name == "ttools-verify" for point in entry_points(group="pytest11"))
     command += () if installed else PLUGIN
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
-        [*command, "test_it.py"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, *options, "test_it.py"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -47,3 +54,64 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
     )
     assert "layout: shape differs" in result.stdout
     assert "1 failed, 1 skipped" in result.stdout
+
+
+_MARKED = """
+import pytest
+import torch
+from tests.verifier import reproducible_kernels as kernels
+
+
+@pytest.fixture
+def x():
+    return kernels.inputs(3, 100)["x"]
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_equal(x):
+    return kernels.softmax(x)
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_differs(x):
+    return kernels.split_by_batch(x)
+
+
+@pytest.mark.ttools_reproducible(runs=True)
+def test_atomics(x):
+    kernels.four_parts(x)
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_unknown(x):
+    return kernels.scan(x)
+
+
+@pytest.mark.ttools_reproducible(batch="x", require_proof=True)
+def test_not_proved(x):
+    return kernels.scan(x)
+
+
+@pytest.mark.ttools_reproducible(batch="y")
+def test_wrong_name(x):
+    return kernels.softmax(x)
+
+
+@pytest.mark.ttools_reproducible(rows="x")
+def test_wrong_option(x):
+    return kernels.softmax(x)
+"""
+
+
+def test_the_marker_compares_executions_of_a_test(tmp_path: Path) -> None:
+    result = run(tmp_path, _MARKED, "-rs", "-v")
+    text = " ".join(result.stdout.split())
+    assert "5 failed, 1 passed, 1 skipped" in text, result.stdout
+    assert "test_equal PASSED" in text
+    assert "batch: differs: row 0 in a batch of 3 and alone" in text
+    assert "the order of atomic additions decides 3 elements" in text
+    assert "unknown: the order of a scan is not followed" in text
+    assert "test_not_proved FAILED" in text
+    assert "the batch `y` is not a tensor argument; there are x" in text
+    assert "@pytest.mark.ttools_reproducible accepts only runs=..., configs=..." in text
+    assert "PytestUnknownMarkWarning" not in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
 from ttools.sanitizer.reproducibility.memory import HashMemory
+from ttools.sanitizer.reproducibility.portable import PortableFollower
 
 _NONE = Instruments()
 
@@ -50,6 +51,15 @@ class StoredTensor:
     hashes: Hashed
     programs: NDArray[np.int64]
 
+    def at(self, index: NDArray[np.int64]) -> StoredTensor:
+        """Return some of the elements."""
+        return replace(
+            self,
+            elements=self.elements[index],
+            hashes=self.hashes[index],
+            programs=self.programs[index],
+        )
+
 
 @dataclass(kw_only=True)
 class HashedKernelRun:
@@ -67,6 +77,7 @@ class HashedKernelRun:
         atomics: Lines with atomics whose order decides, and the number of elements.
         fusible: Lines of products and of sums that the compiler may fuse.
         steps: The operations of the recorded program.
+        followed: Number of programs whose results have hashes.
     """
 
     kernel: str
@@ -80,6 +91,12 @@ class HashedKernelRun:
     atomics: dict[Line, int] = field(default_factory=dict)
     fusible: tuple[tuple[Line, Line], ...] = ()
     steps: list[Step] = field(default_factory=list)
+    followed: int = 0
+
+    @property
+    def is_part(self) -> bool:
+        """True if only some of the programs were followed."""
+        return not self.failure and self.followed < prod(self.grid)
 
 
 class HashingObserver:
@@ -91,6 +108,10 @@ class HashingObserver:
             no kernel has stored are unknown, because torch may have computed them, and its order of
             evaluation on a GPU is not modelled. None if all memory is an input of each launch.
         recorded: Number of the launch, from 1, and of the program whose operations are recorded.
+        portable: True if the hashes are compared with those for another GPU, so that operations
+            whose bits depend on the GPU are unknown.
+        most_programs: Maximum number of programs of a launch that are followed, spread evenly;
+            None for all. Launches whose programs wait for each other are followed completely.
     """
 
     def __init__(
@@ -98,11 +119,16 @@ class HashingObserver:
         target: Target,
         inputs: Sequence[tuple[int, int]] | None = None,
         recorded: tuple[int, int] | None = None,
+        *,
+        portable: bool = False,
+        most_programs: int | None = None,
     ) -> None:
         self.target = target
         self.memory = HashMemory()
         self.launches: list[HashedKernelRun] = []
         self._inputs, self._recorded = inputs, recorded
+        self._follower = PortableFollower if portable else HashFollower
+        self._most_programs = most_programs
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
 
     def record_next(self, program: int) -> None:
@@ -136,6 +162,9 @@ class HashingObserver:
             record.failure = str(error).splitlines()[0]
             before.restore()
             return launch.execute(_NONE)
+        if record.is_part:
+            before.restore()
+            return launch.execute(_NONE)
         return LaunchReport(prod(grid), time.monotonic() - began)
 
     def _follow(
@@ -146,7 +175,7 @@ class HashingObserver:
         compiled: Compilation,
     ) -> None:
         number = len(self.launches)
-        follower = HashFollower(
+        follower = self._follower(
             orders=KernelOrders(compiled),
             memory=self.memory,
             launch=number,
@@ -155,8 +184,10 @@ class HashingObserver:
         )
         extents = (storage_extent(value) for value in launch.values)
         self.memory.begin(e for e in extents if e is not None and e[0] < e[1])
+        programs = self._programs(launch, prod(record.grid))
+        record.followed = len(programs)
         with observing_operations(follower):
-            run(":")
+            run(",".join(map(str, programs)) if record.is_part else ":")
         follower.finish()
         record.reasons, record.atomics = follower.reasons, follower.atomics
         record.failure = follower.untracked
@@ -174,6 +205,14 @@ class HashingObserver:
                     programs=stored.program[elements].copy(),
                 )
                 record.stored.append(tensor)
+
+    def _programs(self, launch: KernelLaunch, total: int) -> Sequence[int]:
+        """Return the numbers of the programs to follow."""
+        most = self._most_programs
+        if most is None or total <= most or launch.kernel.variants.synchronises:
+            return range(total)
+        numbers: list[int] = np.unique(np.linspace(0, total - 1, most).astype(np.int64)).tolist()
+        return numbers
 
     def _is_foreign(self, address: int, is_float: bool) -> bool:
         # Integers in front of the first launch are usually indices, not results.

@@ -11,10 +11,10 @@ from ttools.core.json_document import json_text
 from ttools.core.reports.notebook import Part, Text
 from ttools.core.reports.report import counted
 from ttools.core.reports.result import Result
-from ttools.verifier.reproducibility.differences import Verdict
+from ttools.sanitizer.reproducibility.differences import Verdict
 
 SCHEMA = "ttools.reproducibility/1"
-Question = Literal["runs", "configs", "batch"]
+Question = Literal["runs", "configs", "batch", "devices"]
 #: The verdicts as they are shown.
 _WORDS: Mapping[Verdict, str] = {
     "equal": "proved equal",
@@ -31,7 +31,7 @@ class Answer:
     """The answer to one question about a kernel or a function.
 
     Attributes:
-        question: `runs`, `configs` or `batch`.
+        question: `runs`, `configs`, `batch` or `devices`.
         subject: The two executions that are compared.
         verdict: `equal` is proved for the launches that ran; `differs` means that the results may
             differ for some inputs.
