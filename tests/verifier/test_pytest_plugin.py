@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.forked_python import PYTHON
+from tests.sanitizer.plugin_runs import outcomes
+
 PLUGIN = ("-p", "ttools.verifier.pytest_plugin")
 
 
-def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(text, "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     from importlib.metadata import entry_points
 
     installed = any(point.name == "ttools-verify" for point in entry_points(group="pytest11"))
     command += () if installed else PLUGIN
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
-        [*command, *options, "test_it.py"],
+        [*command, "test_it.py"],
         cwd=folder,
-        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -56,10 +56,13 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
     assert "1 failed, 1 skipped" in result.stdout
 
 
-_MARKED = """
+_MARKED = f"""
+import sys
+
 import pytest
-import torch
-from tests.verifier import reproducible_kernels as kernels
+
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import reproducible_kernels as kernels
 
 
 @pytest.fixture
@@ -104,14 +107,22 @@ def test_wrong_option(x):
 
 
 def test_the_marker_compares_executions_of_a_test(tmp_path: Path) -> None:
-    result = run(tmp_path, _MARKED, "-rs", "-v")
+    (tmp_path / "test_it.py").write_text(_MARKED, "utf-8")
+    words = ["-m", "pytest", "-rA", "-p", "no:cacheprovider", "test_it.py"]
+    result = PYTHON.run(words, cwd=tmp_path, timeout=180)
+    assert outcomes(result) == {
+        "test_equal": "PASSED",
+        "test_differs": "FAILED",
+        "test_atomics": "FAILED",
+        "test_not_proved": "FAILED",
+        "test_wrong_name": "FAILED",
+        "test_wrong_option": "FAILED",
+    }
     text = " ".join(result.stdout.split())
-    assert "5 failed, 1 passed, 1 skipped" in text, result.stdout
-    assert "test_equal PASSED" in text
+    assert "5 failed, 1 passed, 1 skipped" in text
     assert "batch: differs: row 0 in a batch of 3 and alone" in text
     assert "the order of atomic additions decides 3 elements" in text
     assert "unknown: the order of a scan is not followed" in text
-    assert "test_not_proved FAILED" in text
     assert "the batch `y` is not a tensor argument; there are x" in text
     assert "@pytest.mark.ttools_reproducible accepts only runs=..., configs=..." in text
     assert "PytestUnknownMarkWarning" not in text

@@ -17,6 +17,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.spec import ArgumentSpec, TensorSpec
 from ttools.sanitizer.checks.reproducibility import Reproducibility
 from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.reproducibility.host_choices import chosen_constants, derived_constants
 
 #: Operations whose results depend on the order or the number of their parts.
 _ORDERED = frozenset(("tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled", "scf.for", "scf.while"))
@@ -56,14 +57,14 @@ class DerivedConstants:
         tensors = {a.name: a for a in spec.arguments if a.tensor}
         written = checked.launch.kernel.variants.effects.written
         outputs = frozenset(spec.arguments[n].name for n in written)
-        own = _Choice(tensors, outputs, _constants(checked))
+        own = _Choice(tensors, outputs, chosen_constants(checked.launch))
         earlier = self._earlier.setdefault(key, [])
         for other in earlier:
             change = _change(other, own)
             if change is None:
                 continue
             argument, axis, before, after = change
-            for name in _derived(other.constants, own.constants, Fraction(after, before)):
+            for name in derived_constants(other.constants, own.constants, Fraction(after, before)):
                 if (*key, name) not in self._reported:
                     self._reported.add((*key, name))
                     yield Reproducibility(checked).finding(
@@ -80,19 +81,6 @@ class DerivedConstants:
 
 def _is_float_atomic(op: Any) -> bool:
     return op.name == "tt.atomic_rmw" and op.attributes.get("atomic_rmw_op") == "fadd"
-
-
-def _constants(checked: CheckedLaunch) -> dict[str, Any]:
-    """Return the constants of a launch; an integer that Triton specialises is none."""
-    source = checked.launch.kernel.source
-    function = getattr(source, "fn", None)
-    parameters = getattr(function, "params", ())
-    constants = {
-        parameters[path[0]].name: value
-        for path, value in getattr(source, "constants", {}).items()
-        if len(path) == 1 and path[0] < len(parameters) and parameters[path[0]].is_constexpr
-    }
-    return {**constants, "num_warps": checked.spec.options.warps}
 
 
 def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, int] | None:
@@ -119,14 +107,3 @@ def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, in
     if len(pairs) != 1 or len(arguments) != len(changes) or 0 in next(iter(pairs)):
         return None
     return changes[0] if arguments & second.outputs else None
-
-
-def _derived(first: Mapping[str, Any], second: Mapping[str, Any], ratio: Fraction) -> list[str]:
-    """Return the constants that differ, except those that are proportional to the extent."""
-    names = []
-    for name, before in first.items():
-        after = second.get(name)
-        is_number = type(before) is int and type(after) is int and before != 0
-        if before != after and not (is_number and Fraction(after, before) == ratio):
-            names.append(name)
-    return names

@@ -81,7 +81,8 @@ DevicesOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Literal["text", "markdown", "json", "html"], _report("--format", help="Format of the report.")
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
+    _report("--format", help="Format of the report."),
 ]
 #: Exit statuses by verdict.
 STATUS = {

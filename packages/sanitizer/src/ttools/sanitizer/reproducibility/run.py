@@ -17,6 +17,7 @@ from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
+from ttools.core.process.host_line import host_line
 from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.observation import observing_operations
@@ -25,6 +26,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
+from ttools.sanitizer.reproducibility.host_choices import chosen_constants
 from ttools.sanitizer.reproducibility.memory import HashMemory
 from ttools.sanitizer.reproducibility.portable import PortableFollower
 
@@ -70,6 +72,7 @@ class HashedKernelRun:
         grid: Number of programs along each axis.
         config: The configuration of the autotuner, if any.
         line: The line that made the launch.
+        constants: Constants and the number of warps that host code has chosen, by name.
         compilation: The kernel for the target; None if the launch was not followed.
         failure: Why the launch was not followed, or not completely; empty otherwise.
         stored: What it has stored.
@@ -84,6 +87,7 @@ class HashedKernelRun:
     grid: tuple[int, ...]
     config: dict[str, Any]
     line: str | None
+    constants: dict[str, Any] = field(default_factory=dict)
     compilation: Compilation | None = None
     failure: str = ""
     stored: list[StoredTensor] = field(default_factory=list)
@@ -142,7 +146,8 @@ class HashingObserver:
             kernel=launch.kernel.name,
             grid=grid,
             config=dict(launch.site.config or {}),
-            line=launch.site.line,
+            line=launch.site.line or host_line(),
+            constants=chosen_constants(launch),
         )
         self.launches.append(record)
         if launch.eagerly is None or launch.kernel.source is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
-from ttools.core.location import SourceLocation, shown_place
+from ttools.core.location import SourceLocation, shown_line, shown_place
 from ttools.core.process.user_module import describe
 from ttools.core.reports.report import counted
 from ttools.core.spec import storage_extent
@@ -33,6 +34,7 @@ from ttools.sanitizer.reproducibility.differences import (
     fusion_differs,
 )
 from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
+from ttools.sanitizer.reproducibility.host_choices import derived_constants, more_programs
 from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver
 from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.reproducibility.result import Answer, Question, Reproducibility
@@ -135,7 +137,7 @@ def _refuse_device_memory(arguments: Mapping[str, Any]) -> None:
     """Raise an error if an argument is not in host memory, where the kernels run."""
     for name, value in arguments.items():
         for tensor in tensors_among([value]):
-            if not on_host(tensor):
+            if hasattr(tensor, "device") and not on_host(tensor):
                 raise UsageError(
                     f"`{name}` is on `{tensor.device}`, but the kernels run on the CPU: create it "
                     "there, or map the device with device_map='cuda=cpu'"
@@ -406,7 +408,7 @@ class _Calls:
                 (part, own_makers[index], int(own[index]), arguments),
             )
             witness = f"{name}[{', '.join(map(str, index))}] of the smaller batch"
-            answer = self._explained(subject, comparison, witness, pair)
+            answer = self._explained(subject, comparison, witness, pair, (size, count))
             if comparison.verdict == "differs":
                 return answer
             unknown = unknown or answer
@@ -420,7 +422,12 @@ class _Calls:
         return _answer("batch", subject, verdict, "", reason)
 
     def _explained(
-        self, subject: str, comparison: Comparison, witness: str, pair: Sequence[Any]
+        self,
+        subject: str,
+        comparison: Comparison,
+        witness: str,
+        pair: Sequence[Any],
+        sizes: tuple[int, int],
     ) -> Answer:
         """Return the answer about a difference, with the operation that is its reason."""
         steps, launches = [], []
@@ -435,13 +442,45 @@ class _Calls:
         if comparison.verdict == "unknown":
             return _unknown("batch", subject, comparison, launches, witness)
         if len(steps) == 2:
-            return _different(
+            answer = _different(
                 "batch", subject, comparison, steps, (pair[0][2], pair[1][2]), witness
             )
-        return _ordered("batch", subject, comparison, launches, witness)
+        else:
+            answer = _ordered("batch", subject, comparison, launches, witness)
+        return _with_host_choices(answer, launches, sizes)
 
 
 _RANK = {"equal": 0, "unknown": 1, "differs": 2}
+
+
+def _with_host_choices(
+    answer: Answer, launches: Sequence[HashedKernelRun], sizes: tuple[int, int]
+) -> Answer:
+    """Add to an answer what host code derives from the number of rows.
+
+    Args:
+        answer: The answer about a row that differs.
+        launches: The launches that have computed it, in the whole batch and alone.
+        sizes: Numbers of rows of both batches.
+    """
+    whole, part = launches
+    if whole.kernel != part.kernel:
+        return answer
+    ratio = Fraction(sizes[1], sizes[0])
+    chosen = {
+        f"`{name}`": (whole.constants[name], part.constants.get(name))
+        for name in derived_constants(whole.constants, part.constants, ratio)
+    }
+    chosen.update(more_programs(whole.grid, part.grid, ratio))
+    if not chosen:
+        return answer
+    rows = counted(sizes[0], "row"), counted(sizes[1], "row")
+    texts = (
+        f"{name} is {before} for {rows[0]} and {after} for {rows[1]}"
+        for name, (before, after) in chosen.items()
+    )
+    where = answer.where or (shown_line(part.line) if part.line else "")
+    return replace(answer, where=where, reason=f"{answer.reason}; {' and '.join(texts)}")
 
 
 def _keep_worst(answers: dict[str, Answer], kernel: str, answer: Answer) -> None:
