@@ -221,3 +221,29 @@ def test_reports() -> None:
     data = json.loads(result.to("json"))
     assert (data["schema"], data["outcome"]) == ("ttools.reproducibility/1", "failed")
     assert data["answers"][-1]["where"] == "k.py:3"
+
+
+def test_the_report_of_findings_joins_equal_reasons() -> None:
+    def answer(row: int, **fields: Any) -> Answer:
+        subject = f"row {row} of 3 and alone"
+        return Answer(question="batch", subject=subject, verdict="differs", elements=1, **fields)
+
+    where = f"{kernels.__file__}:44"
+    alike = [answer(n, reason="other parts", where=where, witness="result[0]") for n in (0, 1)]
+    scan = Answer(question="runs", subject="k", verdict="unknown", elements=1, reason="a scan")
+    equal = Answer(question="configs", subject="A and B", verdict="equal", elements=1)
+    answers = (*alike, answer(2, reason="another reason"), scan, equal)
+    result = Reproducibility(function="k.py:f", target="sm_90", answers=answers)
+    brief = result.to("brief")
+    assert "reproducible_kernels.py:44" in brief
+    assert "batch: row 0 of 3 and alone: other parts" in brief
+    sarif = json.loads(result.to("sarif"))["runs"][0]
+    found = [(one["ruleId"], one["level"]) for one in sarif["results"]]
+    assert found == [("differs", "error"), ("differs", "error"), ("unknown", "warning")]
+    junit = result.to("junit")
+    assert "the same for: row 1 of 3 and alone" in junit
+    assert "Bits of `k.py:f` may differ on sm_90: 3 of 5 comparisons" in junit
+    assert "::error" in result.to("github")
+    page = result.to("html")
+    assert "configs: proved equal: A and B" in page
+    assert "choose blocks, the number of warps and the number of parts" in page

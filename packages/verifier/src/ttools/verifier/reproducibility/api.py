@@ -480,7 +480,7 @@ def _with_host_choices(
         for name, (before, after) in chosen.items()
     )
     where = answer.where or (shown_line(part.line) if part.line else "")
-    return replace(answer, where=where, reason=f"{answer.reason}; {' and '.join(texts)}")
+    return replace(answer, where=where, reason=f"{answer.reason}; {', '.join(texts)}")
 
 
 def _keep_worst(answers: dict[str, Answer], kernel: str, answer: Answer) -> None:

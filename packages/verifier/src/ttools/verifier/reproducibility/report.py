@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ttools.core.findings.findings import Finding
@@ -43,15 +43,16 @@ _HELP: Mapping[Question, str] = MappingProxyType(
 def report_of(result: Reproducibility) -> Report:
     """Return the report of all answers about a function."""
     counts = Counter(answer.question for answer in result.answers)
+    name = result.function.rpartition(":")[2]
     return Report(
-        findings=tuple(_finding(answer, result.function) for answer in result.failures),
+        findings=tuple(_finding(alike, name) for alike in _alike(result.failures)),
         target=result.function,
         rules={
             kind: Rule(meaning, page=_PAGE, can_be_suppressed=False)
             for kind, meaning in _MEANINGS.items()
         },
         cases=CasesVerdict(
-            function=result.function,
+            function=name,
             verdict=OUTCOMES[result.verdict],
             conclusion=conclusion_of(result),
             tried=len(result.answers),
@@ -85,15 +86,28 @@ def conclusion_of(result: Reproducibility) -> str:
     )
 
 
-def _finding(answer: Answer, function: str) -> Finding:
-    differs = answer.verdict == "differs"
+def _alike(answers: Sequence[Answer]) -> list[list[Answer]]:
+    """Return the answers in groups with the same question, reason and line."""
+    groups: dict[tuple[str, ...], list[Answer]] = {}
+    for answer in answers:
+        key = answer.question, answer.verdict, answer.reason, answer.where
+        groups.setdefault(key, []).append(answer)
+    return list(groups.values())
+
+
+def _finding(alike: Sequence[Answer], function: str) -> Finding:
+    """Return the finding about comparisons that have the same result."""
+    first, differs = alike[0], alike[0].verdict == "differs"
+    notes = [f"first element: {first.witness}" if first.witness else ""]
+    notes += [f"the same for: {answer.subject}" for answer in alike[1:]]
     return Finding(
-        kind=answer.verdict,
+        kind=first.verdict,
         check="reproduce",
         severity="error" if differs else "warning",
-        message=f"{answer.question}: {answer.subject}: {answer.reason}",
+        message=f"{first.question}: {first.subject}: {first.reason}",
         kernel=function,
-        location=location_of_line(answer.where),
-        notes=(f"first element: {answer.witness}",) if answer.witness else (),
-        help=_HELP[answer.question] if differs else None,
+        location=location_of_line(first.where),
+        notes=tuple(filter(None, notes)),
+        count=len(alike),
+        help=_HELP[first.question] if differs else None,
     )
