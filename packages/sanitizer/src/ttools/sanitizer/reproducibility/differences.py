@@ -192,10 +192,20 @@ class Difference:
     second: str
 
 
+@dataclass(frozen=True)
+class DifferentInputs:
+    """Two trees with equal operations whose first different inputs have these hashes."""
+
+    first: int
+    second: int
+
+
 def first_difference(
     first: Sequence[Step], first_hash: int, second: Sequence[Step], second_hash: int
-) -> Difference | None:
+) -> Difference | DifferentInputs | None:
     """Return the operation closest to the result at which two trees differ in structure.
+
+    If only inputs differ, these are returned; they may be results of earlier launches.
 
     Args:
         first: The recorded operations of the first execution.
@@ -205,6 +215,7 @@ def first_difference(
     """
     pairs = deque([(first_hash, second_hash)])
     tried: set[tuple[int, int]] = set()
+    inputs: DifferentInputs | None = None
     while pairs and len(tried) < _MOST_PAIRS:
         pair = pairs.popleft()
         if pair in tried or pair[0] == pair[1]:
@@ -213,14 +224,15 @@ def first_difference(
         one, other = _find(first, pair[0]), _find(second, pair[1])
         if one is None or other is None:
             if one is None and other is None:
-                continue  # two inputs
+                inputs = inputs or DifferentInputs(*pair)
+                continue
             step = (one or other or (None, 0))[0]
             place = None if step is None else step.place
             return Difference(place, _described(one), _described(other))
         if (one[0].operation, one[0].text) != (other[0].operation, other[0].text):
             return Difference(one[0].place, _described(one), _described(other))
         pairs.extend(zip(_operands(*one), _operands(*other), strict=False))
-    return None
+    return inputs
 
 
 def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:

@@ -26,6 +26,8 @@ from ttools.interpreter.runtime.snapshot import Snapshot, memory
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.reproducibility.differences import (
     Comparison,
+    Difference,
+    DifferentInputs,
     LaunchComparison,
     compare,
     compare_launches,
@@ -33,6 +35,7 @@ from ttools.sanitizer.reproducibility.differences import (
     first_difference,
     fusion_differs,
 )
+from ttools.sanitizer.reproducibility.follower import Step
 from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
 from ttools.sanitizer.reproducibility.host_choices import derived_constants, more_programs
 from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver
@@ -404,8 +407,8 @@ class _Calls:
             assert comparison.witness is not None
             index = np.unravel_index(comparison.witness, own.shape)
             pair = (
-                (whole, makers[at][index], int(hashes[at][index]), self.arguments),
-                (part, own_makers[index], int(own[index]), arguments),
+                _element(whole, self.arguments, makers[at][index], hashes[at][index]),
+                _element(part, arguments, own_makers[index], own[index]),
             )
             witness = f"{name}[{', '.join(map(str, index))}] of the smaller batch"
             answer = self._explained(subject, comparison, witness, pair, (size, count))
@@ -426,28 +429,74 @@ class _Calls:
         subject: str,
         comparison: Comparison,
         witness: str,
-        pair: Sequence[Any],
+        pair: tuple[_Element, _Element],
         sizes: tuple[int, int],
     ) -> Answer:
-        """Return the answer about a difference, with the operation that is its reason."""
-        steps, launches = [], []
-        for execution, maker, _, arguments in pair:
-            number, program = int(maker[0]), int(maker[1])
-            if number < 1:
-                return _answer("batch", subject, comparison, "", _BY_TORCH, witness)
-            launches.append(execution.observer.launches[number - 1])
-            if comparison.verdict == "differs" and program >= 0:
-                again = self.call(arguments, recorded=(number, program))
-                steps.append(again.observer.launches[number - 1].steps)
+        """Return the answer about a difference, with the operation that is its reason.
+
+        If the launches that have computed the two elements differ only in their inputs, the
+        reason is in the earlier launches that have stored these.
+        """
+        if min(element.number for element in pair) < 1:
+            return _answer("batch", subject, comparison, "", _BY_TORCH, witness)
         if comparison.verdict == "unknown":
+            launches = [element.launch for element in pair]
             return _unknown("batch", subject, comparison, launches, witness)
-        if len(steps) == 2:
-            answer = _different(
-                "batch", subject, comparison, steps, (pair[0][2], pair[1][2]), witness
-            )
-        else:
+        difference: Difference | DifferentInputs | None = None
+        while min(element.program for element in pair) >= 0:
+            first, second = (self._steps(element) for element in pair)
+            difference = first_difference(first, pair[0].value, second, pair[1].value)
+            if not isinstance(difference, DifferentInputs):
+                break
+            sources = pair[0].source(difference.first), pair[1].source(difference.second)
+            if sources[0] is None or sources[1] is None:
+                break
+            pair = sources[0], sources[1]
+        launches = [element.launch for element in pair]
+        if min(element.program for element in pair) < 0:
             answer = _ordered("batch", subject, comparison, launches, witness)
+        else:
+            answer = _different("batch", subject, comparison, difference, witness)
         return _with_host_choices(answer, launches, sizes)
+
+    def _steps(self, element: _Element) -> Sequence[Step]:
+        """Call the function again to record the program that has stored an element."""
+        again = self.call(element.arguments, recorded=(element.number, element.program))
+        return again.observer.launches[element.number - 1].steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Element:
+    """An element that a program has stored in a call of the function.
+
+    Attributes:
+        execution: The call.
+        arguments: The arguments of the call.
+        number: Number of the launch, from 1; smaller if no launch has stored it.
+        program: Number of the program; negative if several programs have computed it.
+        value: Hash of the element.
+    """
+
+    execution: _Execution
+    arguments: Mapping[str, Any]
+    number: int
+    program: int
+    value: int
+
+    @property
+    def launch(self) -> HashedKernelRun:
+        """The launch that has stored the element."""
+        return self.execution.observer.launches[self.number - 1]
+
+    def source(self, value: int) -> _Element | None:
+        """Return the element with a hash that an earlier launch has stored; None for an input."""
+        for number in range(self.number - 1, 0, -1):
+            for stored in self.execution.observer.launches[number - 1].stored:
+                index = np.flatnonzero(stored.hashes == np.uint64(value))
+                if len(index):
+                    program = int(stored.programs[index[0]])
+                    return replace(self, number=number, program=program, value=value)
+        return None
 
 
 _RANK = {"equal": 0, "unknown": 1, "differs": 2}
@@ -481,6 +530,18 @@ def _with_host_choices(
     )
     where = answer.where or (shown_line(part.line) if part.line else "")
     return replace(answer, where=where, reason=f"{answer.reason}; {', '.join(texts)}")
+
+
+def _element(
+    execution: _Execution, arguments: Mapping[str, Any], maker: Any, value: Any
+) -> _Element:
+    return _Element(
+        execution=execution,
+        arguments=arguments,
+        number=int(maker[0]),
+        program=int(maker[1]),
+        value=int(value),
+    )
 
 
 def _keep_worst(answers: dict[str, Answer], kernel: str, answer: Answer) -> None:
@@ -589,13 +650,11 @@ def _different(
     question: Question,
     subject: str,
     comparison: Comparison,
-    steps: Sequence[Any],
-    hashes: tuple[int, int],
+    difference: Difference | DifferentInputs | None,
     witness: str,
 ) -> Answer:
     """Return the answer with the operation at which two trees differ."""
-    difference = first_difference(steps[0], hashes[0], steps[1], hashes[1])
-    if difference is None:
+    if not isinstance(difference, Difference):
         reason = "the operands are combined in another order, or are different inputs"
         return _answer(question, subject, comparison, "", reason, witness)
     reason = f"{difference.first} in the first, {difference.second} in the second"
@@ -647,4 +706,5 @@ def _compared(
         launch, _ = run(program)
         steps.append([] if launch is None else launch.steps)
     hashes = [int(stored.hashes[found.number]) for stored in found.stored]
-    return _different(question, subject, comparison, steps, (hashes[0], hashes[1]), found.witness)
+    difference = first_difference(steps[0], hashes[0], steps[1], hashes[1])
+    return _different(question, subject, comparison, difference, found.witness)
