@@ -14,6 +14,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _CANDIDATES = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
+_REPRODUCIBLE = _CANDIDATES.with_name("reproducible_kernels.py")
 _FEW_CASES = ("--cases", "3", "--replay", "off", "--all-sizes-seconds", "0")
 #: The words of each command that writes a page, without `--format` and `--output`.
 COMMANDS = {
@@ -27,6 +28,7 @@ COMMANDS = {
     ],
     "profile": ["profile", "--gpu", "h100", str(_EXAMPLES / "layer_norm.py")],
     "verify": ["verify", *_FEW_CASES, f"{_CANDIDATES}:keeps_dimension"],
+    "reproduce": ["reproduce", "--runs", "--shapes", "rows=2", f"{_REPRODUCIBLE}:four_parts"],
     "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],
 }
 #: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off or

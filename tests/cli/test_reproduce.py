@@ -48,7 +48,7 @@ def test_several_shapes_and_unknown_orders(ttools: Run) -> None:
         ([], "no function is given: ttools reproduce FILE.py:FUNCTION"),
         ([str(FILE)], "write a function as FILE.py:FUNCTION"),
         ([f"{FILE}:missing"], "has no function `missing`"),
-        ([f"{FILE}:softmax", "--batch", "x:a"], "--batch x:a: must be NAME or NAME:AXIS"),
+        ([f"{FILE}:softmax", "--batch", "x:a"], "batch x:a: must be NAME or NAME:AXIS"),
         ([f"{FILE}:softmax", "--batch", "y"], "the batch `y` is not a tensor argument"),
         ([f"{FILE}:softmax", "--gpu", "gfx942"], "known for NVIDIA GPUs, not for gfx942"),
         ([f"{FILE}:softmax", "--inputs", f"{FILE}:missing"], "has no function `missing`"),

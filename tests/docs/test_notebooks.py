@@ -44,6 +44,6 @@ def test_a_notebook_is_small_and_has_no_machine_specific_content(path: Path) -> 
 
 
 def test_there_is_a_notebook_per_command() -> None:
-    # `replay` is an alias of `interpret`; `reproduce` has no notebook yet.
+    # `replay` is an alias of `interpret`.
     names = {str(command.name).split(" ")[0] for command in app.registered_commands}
-    assert {path.stem for path in notebooks()} == names - {"replay", "reproduce"}
+    assert {path.stem for path in notebooks()} == names - {"replay"}

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forked_python import PYTHON
+from tests.sanitizer.plugin_runs import outcomes
+
 PLUGIN = ("-p", "ttools.verifier.pytest_plugin")
 
 
@@ -17,7 +20,11 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     installed = any(point.name == "ttools-verify" for point in entry_points(group="pytest11"))
     command += () if installed else PLUGIN
     return subprocess.run(
-        [*command, "test_it.py"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, "test_it.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -47,3 +54,55 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
     )
     assert "layout: shape differs" in result.stdout
     assert "1 failed, 1 skipped" in result.stdout
+
+
+_MARKED = f"""
+import sys
+
+import pytest
+
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import reproducible_kernels as kernels
+
+
+@pytest.fixture
+def x():
+    return kernels.inputs(3, 100)["x"]
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_equal(x):
+    return kernels.softmax(x)
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_differs(x):
+    return kernels.split_by_batch(x)
+
+
+@pytest.mark.ttools_reproducible(batch="x")
+def test_unknown(x):
+    return kernels.scan(x)
+
+
+@pytest.mark.ttools_reproducible(rows="x")
+def test_wrong_option(x):
+    return kernels.softmax(x)
+"""
+
+
+def test_the_marker_compares_executions_of_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(_MARKED, "utf-8")
+    words = ["-m", "pytest", "-rA", "-p", "no:cacheprovider", "test_it.py"]
+    result = PYTHON.run(words, cwd=tmp_path, timeout=180)
+    assert outcomes(result) == {
+        "test_equal": "PASSED",
+        "test_differs": "FAILED",
+        "test_wrong_option": "FAILED",
+    }
+    text = " ".join(result.stdout.split())
+    assert "2 failed, 1 passed, 1 skipped" in text
+    assert "batch: differs: row 0 in a batch of 3 and alone" in text
+    assert "unknown: the order of a scan is not followed" in text
+    assert "@pytest.mark.ttools_reproducible accepts only runs=..., configs=..." in text
+    assert "PytestUnknownMarkWarning" not in text

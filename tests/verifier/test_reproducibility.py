@@ -50,6 +50,10 @@ def test_parts_that_depend_on_the_batch_differ() -> None:
     assert by_subject["rows 0 to 1 in a batch of 3 and alone"].verdict == "equal"
     alone = by_subject["row 2 in a batch of 3 and alone"]
     assert (alone.verdict, alone.witness) == ("differs", "result[0] of the smaller batch")
+    assert alone.reason.endswith(
+        "; the number of programs along axis 1 is 1 for 3 rows and 2 for 1 row"
+    )
+    assert alone.where.endswith(line_of("part_kernel[(rows, parts)]"))
     with pytest.raises(FailuresError, match="batch: differs: row 0 in a batch of 3 and alone"):
         result.raise_for_failures()
 
@@ -163,6 +167,36 @@ def test_amd_is_not_supported() -> None:
         reproduce(kernels.softmax, kernels.inputs(2, 8), gpu="gfx942")
 
 
+def test_devices() -> None:
+    arguments = kernels.inputs(2, 100)
+    (answer,) = reproduce(kernels.sums, arguments, questions=(), devices=["sm_80"]).answers
+    assert (answer.question, answer.verdict, answer.elements) == ("devices", "equal", 2)
+    assert answer.subject == "sum_kernel: sm_90 and sm_80"
+    (answer,) = reproduce(kernels.softmax, arguments, questions=(), devices=["sm_80"]).answers
+    assert answer.verdict == "unknown"
+    assert answer.reason == "no standard defines the bits of `exp`, so that two GPUs may differ"
+    assert answer.where.endswith(line_of("e = tl.exp(x - tl.max(x, 0))"))
+    torch.manual_seed(0)
+    matrices = {"a": torch.randn(16, 64).half(), "b": torch.randn(64, 16).half()}
+    (answer,) = reproduce(kernels.product, matrices, questions=(), devices=["sm_80"]).answers
+    assert answer.verdict == "unknown"
+    assert answer.reason == "tensor cores of two GPUs may add the terms in another order"
+
+
+def test_tensors_in_the_memory_of_a_gpu_are_refused() -> None:
+    class OnDevice:  # the attributes that are read of a tensor
+        device = torch.device("cuda:0")
+
+        def data_ptr(self) -> int:
+            return 0
+
+        def untyped_storage(self) -> Any:
+            return torch.empty(1).untyped_storage()
+
+    with pytest.raises(UsageError, match="`x` is on `cuda:0`, but the kernels run on the CPU"):
+        reproduce(kernels.softmax, {"x": OnDevice()})
+
+
 def test_reports() -> None:
     answers = tuple(
         Answer(question="configs", subject=f"k: A and {n}", verdict="equal", elements=4)
@@ -187,3 +221,29 @@ def test_reports() -> None:
     data = json.loads(result.to("json"))
     assert (data["schema"], data["outcome"]) == ("ttools.reproducibility/1", "failed")
     assert data["answers"][-1]["where"] == "k.py:3"
+
+
+def test_the_report_of_findings_joins_equal_reasons() -> None:
+    def answer(row: int, **fields: Any) -> Answer:
+        subject = f"row {row} of 3 and alone"
+        return Answer(question="batch", subject=subject, verdict="differs", elements=1, **fields)
+
+    where = f"{kernels.__file__}:44"
+    alike = [answer(n, reason="other parts", where=where, witness="result[0]") for n in (0, 1)]
+    scan = Answer(question="runs", subject="k", verdict="unknown", elements=1, reason="a scan")
+    equal = Answer(question="configs", subject="A and B", verdict="equal", elements=1)
+    answers = (*alike, answer(2, reason="another reason"), scan, equal)
+    result = Reproducibility(function="k.py:f", target="sm_90", answers=answers)
+    brief = result.to("brief")
+    assert "reproducible_kernels.py:44" in brief
+    assert "batch: row 0 of 3 and alone: other parts" in brief
+    sarif = json.loads(result.to("sarif"))["runs"][0]
+    found = [(one["ruleId"], one["level"]) for one in sarif["results"]]
+    assert found == [("differs", "error"), ("differs", "error"), ("unknown", "warning")]
+    junit = result.to("junit")
+    assert "the same for: row 1 of 3 and alone" in junit
+    assert "Bits of `k.py:f` may differ on sm_90: 3 of 5 comparisons" in junit
+    assert "::error" in result.to("github")
+    page = result.to("html")
+    assert "configs: proved equal: A and B" in page
+    assert "choose blocks, the number of warps and the number of parts" in page

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ttools.core.errors import UsageError
+from ttools.tuner.measure.reproducible import BitClasses
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
@@ -202,7 +203,7 @@ def test_reading_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        (7, r"newer ttools \(schema 7, this one supports 6\)"),
+        (8, r"newer ttools \(schema 8, this one supports 7\)"),
         (3, r"cannot be used as a store: its schema 3 is not supported; .* move it away"),
     ],
 )
@@ -221,7 +222,7 @@ def test_a_store_of_another_schema_is_refused_and_not_changed(
 
 
 @pytest.mark.parametrize(
-    ("schema", "columns"), [(4, ("projection", "bit_equal")), (5, ("bit_equal",))]
+    ("schema", "columns"), [(4, ("projection", "bit_equal")), (5, ("bit_equal",)), (6, ())]
 )
 def test_stores_of_earlier_schemas_are_converted(
     tmp_path: Path, schema: int, columns: tuple[str, ...]
@@ -233,13 +234,19 @@ def test_stores_of_earlier_schemas_are_converted(
     with closing(sqlite3.connect(path)) as base:
         for column in columns:
             base.execute(f"ALTER TABLE trial DROP COLUMN {column}")
+        base.execute("DROP TABLE bit_class")
         base.execute(f"PRAGMA user_version = {schema}")
         base.commit()
     store = TuningStore(path)
     store.add(problem(), replace(trial(128, 1.0), bit_equal=True), LOCATION)
+    same_as = {"a": "a", "b": "a", "c": "c"}
+    classes = BitClasses(target="sm_90", same_as=same_as, unknown={"c": "a scan"})
+    store.classify(problem(), classes, LOCATION)
     store.close()
-    stored = TuningStore(path).entry(problem()).trials
-    assert [(one.values["BLOCK"], one.bit_equal) for one in stored] == [(64, None), (128, True)]
+    stored = TuningStore(path).entry(problem())
+    read = [(one.values["BLOCK"], one.bit_equal) for one in stored.trials]
+    assert read == [(64, None), (128, True)]
+    assert stored.bit_classes == classes
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

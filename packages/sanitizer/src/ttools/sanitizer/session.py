@@ -42,7 +42,9 @@ from ttools.sanitizer.checking import ChosenChecks
 from ttools.sanitizer.checks.launch_rules import GpuRules, tuned_in_capture
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.registry import CHECKS
+from ttools.sanitizer.checks.reproducibility import Reproducibility
 from ttools.sanitizer.children.reading import Children, Folder
+from ttools.sanitizer.derived_constants import DerivedConstants
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.launch_tally import Tally, united
 from ttools.sanitizer.launch.options import SanitizeOptions
@@ -122,6 +124,7 @@ class Session:
             if Memcheck.name in options.checks
             else None
         )
+        self._constants = DerivedConstants() if Reproducibility.name in options.checks else None
         self._watches = ExitStack()
         self._entered = 0
 
@@ -245,6 +248,8 @@ class Session:
             checked.findings += self._restoring.findings(checked, tuned)
         if self._unread is not None:
             checked.findings += self._unread.findings(checked)
+        if self._constants is not None:
+            checked.findings += self._constants.findings(checked)
         if self._saved is not None:
             self._saved.remember(checked)
         checked.memory_owners = ()

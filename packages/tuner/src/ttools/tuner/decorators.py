@@ -146,6 +146,7 @@ def tune(
     lock: Path | str | None = None,
     locked: bool = False,
     on: Literal["auto", "cpu", "gpu"] | None = None,
+    reproducible: str | Mapping[str, Any] | None = None,
 ) -> Callable[[Any], Any]:
     """Decorate a kernel like `triton.autotune`; its configurations are verified and stored.
 
@@ -174,6 +175,9 @@ def tune(
         lock: File of winners, which is written after each tuning, or read if `locked`.
         locked: If True, every winner comes from the lock file, and nothing is measured.
         on: Kind of device for the measurements; `auto` or None is the GPU if there is one.
+        reproducible: Which configurations compete: `first` stands for those that give the same bits
+            as the first one, values of a configuration for those equal to it, and `classes` for
+            all; see `TuneOptions.reproducible`.
 
     Raises:
         UsageError: An argument is invalid.
@@ -184,6 +188,8 @@ def tune(
         raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
     if not isinstance(wanted, TuneOptions):
         raise UsageError(f"options must be TuneOptions, not a {type(options).__name__}")
+    if reproducible is not None:
+        wanted = replace(wanted, reproducible=_reproducible(reproducible))
     wanted = replace(wanted, checks=replace(wanted.checks, timed_by=name_of(do_bench)))
     chosen = list(configs) if isinstance(configs, Iterable) else [configs]
     if not all(hasattr(config, "all_kwargs") for config in chosen):
@@ -220,6 +226,17 @@ def tune(
         return tuned
 
     return decorate
+
+
+def _reproducible(wanted: str | Mapping[str, Any]) -> str:
+    """Return the option as text."""
+    if isinstance(wanted, Mapping):
+        return ",".join(f"{name}={value}" for name, value in wanted.items())
+    if not isinstance(wanted, str):
+        raise UsageError(
+            f"reproducible={wanted!r}: must be first, classes, or values of a configuration"
+        )
+    return wanted
 
 
 def _quantiles(entry: TuningEntry, trial: Trial) -> list[float]:

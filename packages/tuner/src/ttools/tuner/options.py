@@ -9,6 +9,7 @@ from ttools.core.errors import UsageError
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.finalists import FULL_ROUNDS, ROUNDS
 from ttools.tuner.measure.references import split_reference
+from ttools.tuner.measure.reproducible import CLASSES, FIRST, read_values
 from ttools.tuner.search.strategies import read_strategy
 
 DEFAULT_SEARCH = "guided"
@@ -43,6 +44,10 @@ class TuneOptions:
         workers: Number of processes that compile ahead, besides the one that runs configurations.
             None stands for one per processor; 0 runs everything in this process.
         timeout: Time limit in seconds for a configuration in a worker, compilation included.
+        reproducible: Which configurations compete: `first`, those that give the same bits as the
+            first one; values of another configuration, such as `BLOCK=64,num_warps=4`, those equal
+            to it; `classes`, all of them, and the classes of equal bits are reported. By default,
+            bits are not predicted.
     """
 
     search: str = DEFAULT_SEARCH
@@ -55,6 +60,7 @@ class TuneOptions:
     checks: Checks = field(default_factory=Checks)
     workers: int | None = None
     timeout: float = 60.0
+    reproducible: str = ""
 
     def budget(self, space: int) -> int:
         """Return the maximum number of configurations that are tried in a space of this size."""
@@ -128,6 +134,8 @@ class TuneOptions:
                 f"effort quick tries {QUICK} configurations, but search {self.search} tries all of "
                 "them: omit one of the two options, or set the number of configurations with trials"
             )
+        if self.reproducible not in ("", FIRST, CLASSES):
+            read_values(self.reproducible)
         if self.checks.reference:
             split_reference(self.checks.reference)
         if self.trials is not None and self.trials < 1:

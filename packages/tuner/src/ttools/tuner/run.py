@@ -17,6 +17,7 @@ from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, one_gpu, read_device
+from ttools.core.gpus.targets import Target, read_target
 from ttools.core.kernel_selector import kernel_selector
 from ttools.core.reports.notebook import Part, Text
 from ttools.core.reports.report import config_text
@@ -35,6 +36,7 @@ from ttools.tuner.store.experience import experience
 from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.store.problem import (
     Problem,
+    gpu_architecture,
     gpu_device,
     host_device,
     predicted_device,
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 #: A tuning counts as mostly done if this share of its budget was tried.
 _MOSTLY = 0.75
+#: The GPU whose orders of evaluation are compared if launches are timed on the CPU.
+DEFAULT_GPU = "sm_90"
 #: Up to this many configurations are sent with the launch; others are sent with requests.
 _SENT = 10_000
 
@@ -339,6 +343,10 @@ class TuningRun(Result):
         stored = [] if self._store is None else self._store.entries(problem.kernel)
         result.present = self._present(problem, stored)
         self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
+        if self._options.reproducible:
+            space = self._competing(result, launch, space, entry)
+            launch = replace(launch, configs=[candidate.config for candidate in space])
+            result.space = len(space)
         if self._recalls(result, space, entry):
             return result.winner.key if result.winner else None
         try:
@@ -371,6 +379,51 @@ class TuningRun(Result):
         if result.trials and result.winner is None:
             result.notes.append("no configuration can win; the launch uses the first one")
         return result.winner.key if result.winner else None
+
+    def _competing(
+        self,
+        result: TuningResult,
+        launch: TunedCall,
+        space: list[Candidate],
+        entry: TuningEntry,
+    ) -> list[Candidate]:
+        """Return the candidates that compete because of their bits; record the classes."""
+        from ttools.tuner.measure.bit_classes import bit_classes, competing
+
+        target, stored = self._target(), entry.bit_classes
+        keys = [candidate.key for candidate in space]
+        is_known = stored is not None and stored.target == target.name and stored.covers(keys)
+        if stored is None or not is_known or self._options.fresh:
+            self._announce(f"{result.problem}: comparing orders of evaluation on {target.name}")
+            stored = bit_classes(launch, space, target)
+            classes, location = stored, result.location
+            self._keep(lambda store: store.classify(result.problem, classes, location))
+        result.bit_classes = stored
+        chosen = competing(stored, space, self._options.reproducible)
+        reason = stored.unknown.get(chosen[0].key, "") if len(chosen) == 1 else ""
+        if reason:
+            text = config_text(dict(chosen[0].values))
+            result.notes.append(f"no configuration is proved bit-equal to {text}: {reason}")
+        return chosen
+
+    def _target(self) -> Target:
+        """Return the GPU whose orders of evaluation are compared.
+
+        Raises:
+            UsageError: The orders of this GPU are not known.
+        """
+        predicted = self._measuring.predicted
+        if predicted is not None:
+            target = predicted.target
+        elif self._measuring.on_gpu:
+            target = read_target(gpu_architecture())
+        else:
+            target = read_target(DEFAULT_GPU)
+        if target.backend != "cuda":
+            raise UsageError(
+                f"orders of evaluation are known for NVIDIA GPUs, not for {target.name}"
+            )
+        return target
 
     def _is_done(self, entry: TuningEntry, space: Sequence[Candidate]) -> bool:
         """Return whether so little is left to try that nothing should be compiled ahead."""

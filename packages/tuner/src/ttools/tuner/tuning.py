@@ -11,6 +11,7 @@ from ttools.core.reports.notebook import Part
 from ttools.core.reports.result import Result
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
+from ttools.tuner.measure.reproducible import BitClasses
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import MOST, TuneOptions
 from ttools.tuner.search.guided import Hint, Known, no_hint
@@ -48,6 +49,7 @@ class TuningResult(Result):
             the best of the space; None if `within` was not requested.
         present: Key of the configuration in use before; None if unknown.
         constants: Integer arguments of the launch by name.
+        bit_classes: Which configurations give equal bits; None if this was not requested.
     """
 
     problem: Problem
@@ -63,6 +65,7 @@ class TuningResult(Result):
     bound: float | None = None
     present: str | None = None
     constants: Mapping[str, int] = field(default_factory=dict)
+    bit_classes: BitClasses | None = None
 
     @property
     def failures(self) -> list[Trial]:
@@ -94,6 +97,7 @@ class TuningResult(Result):
             location=self.location,
             present=self.present,
             constants=self.constants,
+            bit_classes=self.bit_classes,
         )
 
 
@@ -252,11 +256,23 @@ class Tuning:
         reference = self._by_key.get(self._result.reference)
         if reference is not None:  # stored trials were compared with it
             self._bench.establish(reference)
-        for _, trial in self._measured(candidates):
+        for _, measured in self._measured(candidates):
+            trial = self._with_predicted_bits(measured)
             self._result.new.add(trial.key)
             self._add(trial)
             if trial.status != "killed":  # the configuration may not be the cause
                 self._save(trial)
+
+    def _with_predicted_bits(self, trial: Trial) -> Trial:
+        """Return a trial that cannot win if its outputs on a GPU contradict the prediction."""
+        classes = self._result.bit_classes
+        on_gpu = self._result.problem.device.startswith("cuda:")
+        if classes is None or not on_gpu or trial.bit_equal is not False or not trial.reference:
+            return trial
+        if trial.reference not in classes.equal_to(trial.key):
+            return trial
+        reason = "its bits differ from those of the first configuration, against the prediction"
+        return replace(trial, status="wrong", reason=reason)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Trial]]:
         bench = self._bench

@@ -71,8 +71,18 @@ BatchOption = Annotated[
         "that share the batch; the axis is 0 by default.",
     ),
 ]
+DevicesOption = Annotated[
+    list[str] | None,
+    _compare(
+        "--devices",
+        metavar="GPU",
+        autocompletion=completion.cuda_gpus,
+        help="Does this GPU give the same bits as --gpu? Repeatable.",
+    ),
+]
 FormatOption = Annotated[
-    Literal["text", "markdown", "json"], _report("--format", help="Format of the report.")
+    Literal["text", "markdown", "json", "brief", "html", "sarif", "junit", "github"],
+    _report("--format", help="Format of the report."),
 ]
 #: Exit statuses by verdict.
 STATUS = {
@@ -90,14 +100,16 @@ def reproduce_command(
     runs: RunsOption = False,
     configs: ConfigsOption = False,
     batch: BatchOption = None,
+    devices: DevicesOption = None,
     device_map: options.DeviceMapOption = None,
     form: FormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
     """Determine whether results have equal bits on a GPU, from the order of evaluation.
 
-    No GPU is needed. Without --runs, --configs and --batch, runs and configurations are compared.
-    The exit status is 0 if all comparisons are proved equal, 1 if one differs, 4 if one is unknown.
+    No GPU is needed. Without --runs, --configs, --batch and --devices, runs and configurations
+    are compared. The exit status is 0 if all comparisons are proved equal, 1 if one
+    differs, 4 if one is unknown.
     """
     require_folder(output)
     keep_stdout_for_report(form, output)
@@ -107,23 +119,18 @@ def reproduce_command(
     word = inputs or f"{file}:inputs"
     if ":" not in word:
         word += ":inputs"
-    axes = dict(map(_axis, batch or ()))
+    from ttools.verifier.reproducibility.api import axes_of
+
+    axes = axes_of(batch)
     chosen = {"runs": runs, "configs": configs}
     questions: list[Question] = [q for q in ("runs", "configs") if chosen[q]]
-    if not questions and not axes:
+    if not questions and not axes and not devices:
         questions = ["runs", "configs"]
     take_over_from_upstream("ttools interprets")
     with devices_for(device_map):
-        result = _answered(function, word, shapes or [], gpu, questions, axes)
+        result = _answered(function, word, shapes or [], gpu, questions, axes, devices or [])
     write_text(result.to(form), output)
     raise typer.Exit(STATUS[result.verdict])
-
-
-def _axis(word: str) -> tuple[str, int]:
-    name, colon, axis = word.partition(":")
-    if not name or (colon and not axis.isdigit()):
-        raise UsageError(f"--batch {word}: must be NAME or NAME:AXIS, such as x:0")
-    return name, int(axis or 0)
 
 
 def _answered(
@@ -133,6 +140,7 @@ def _answered(
     gpu: str,
     questions: list[Question],
     batch: dict[str, int],
+    devices: list[str],
 ) -> Reproducibility:
     """Answer the questions for each shape."""
     from ttools.cli.profile.sweep import read_shapes
@@ -145,7 +153,9 @@ def _answered(
         arguments = draw(**shape)
         if not isinstance(arguments, dict):
             raise UsageError(f"`{inputs}` must return a dict of keyword arguments")
-        result = reproduce(called, arguments, gpu=gpu, questions=questions, batch=batch)
+        result = reproduce(
+            called, arguments, gpu=gpu, questions=questions, batch=batch, devices=devices
+        )
         text = ", ".join(f"{name}={value}" for name, value in shape.items() if name != "seed")
         results.append((text, result))
     if len(results) == 1:

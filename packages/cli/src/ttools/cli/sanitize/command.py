@@ -228,7 +228,8 @@ CheckOption = Annotated[
         metavar="CHECKS",
         autocompletion=completion.checks,
         help="memcheck, racecheck, initcheck, overflow, hints, deadlock, launch, numeric, "
-        "accuracy, all (but accuracy) or default; repeatable, or separated by commas.",
+        "accuracy, reproducibility, all (but the last two) or default; repeatable, or separated by "
+        "commas.",
     ),
 ]
 OnOption = Annotated[

@@ -203,6 +203,7 @@ def tune_command(
     reference: tune_options.ReferenceOption = None,
     timeout: tune_options.TimeoutOption = 60.0,
     scratch: tune_options.ScratchOption = None,
+    reproducible: tune_options.ReproducibleOption = None,
     store: tune_options.StoreOption = STORE,
     fresh: tune_options.FreshOption = False,
     lock: tune_options.LockOption = None,
@@ -261,6 +262,7 @@ def tune_command(
             fresh=fresh,
             workers=workers,
             timeout=timeout,
+            reproducible=reproducible or "",
             checks=Checks(
                 sanitize=sanitize,
                 rtol=rtol,

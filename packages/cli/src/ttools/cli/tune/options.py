@@ -200,6 +200,15 @@ ScratchOption = Annotated[
         help="Parameter whose contents after a launch are not compared; repeatable.",
     ),
 ]
+ReproducibleOption = Annotated[
+    str | None,
+    _verify(
+        "--reproducible",
+        metavar="first|classes|NAME=VALUE,...",
+        help="Let only configurations compete that give the same bits as the first one, or as the "
+        "one with these values; or report classes of equal bits and their best times.",
+    ),
+]
 StoreOption = Annotated[
     Path, _keep("--store", metavar="FILE", help="File in which all trials are stored.")
 ]

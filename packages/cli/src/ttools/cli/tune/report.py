@@ -304,7 +304,7 @@ def _importances(entry: TuningEntry) -> Importances | None:
 
 def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     """Return a tuning as text."""
-    from ttools.tuner.store.bit_equality import bit_equality
+    from ttools.tuner.store.bit_equality import bit_class_summary, bit_equality
     from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
@@ -317,6 +317,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
         ("* less certain", shown.less_certain()),
         ("rejected", "; ".join(map(str, failure_conditions(entry)))),
         ("bits", bit_equality(entry)),
+        ("predicted", bit_class_summary(entry)),
         ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
@@ -333,7 +334,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
 
 def _tables(entry: TuningEntry) -> Iterator[Table]:
     """Yield a tuning as tables for Markdown."""
-    from ttools.tuner.store.bit_equality import bit_equality
+    from ttools.tuner.store.bit_equality import bit_class_summary, bit_equality
     from ttools.tuner.store.failing import failure_conditions
     from ttools.tuner.store.ranking import reason
 
@@ -348,6 +349,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
         f"the winner is {won}" if won else "",
         *(f"rejected: {condition}" for condition in failure_conditions(entry)),
         bit_equality(entry),
+        bit_class_summary(entry),
         f"projected: {projected}" if (projected := shown.projected()) else "",
         f"* less certain: {doubts}" if (doubts := shown.less_certain()) else "",
         f"in all: {common}" if common else "",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Iterator
 from functools import partial
 from math import isfinite, prod
@@ -16,10 +14,7 @@ from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 from ttools.core.reports.accuracy import ulps
 from ttools.core.reports.report import counted
-from ttools.core.spec import ArgumentSpec, storage_extent
-from ttools.interpreter.abi.arguments import ArgumentPlan
-from ttools.interpreter.eager.observation import observing_operations
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.core.spec import ArgumentSpec
 from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
@@ -28,22 +23,14 @@ from ttools.sanitizer.accuracy.rules.table import TABLE
 from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
 from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
-from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.memory.launch_state import SavedMemory
+from ttools.sanitizer.checks.check import Kind, Kinds
+from ttools.sanitizer.checks.repeated import RepeatedCheck
 
-#: Maximum number of programs of a launch that are followed.
-_MOST_PROGRAMS = 256
-#: Number of programs that are followed before the elapsed time is checked again.
-_AT_ONCE = 32
-#: Seconds after which no further programs of a launch are started.
-_SECONDS = 60.0
 #: A result counts as underflowed if this share of it is lost.
 _LOST = 2.0**-6
 _NARROW = ("f16", "bf16")
 #: Smallest normal numbers of types, where it is not that of float32.
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "f64": 2.0**-1022}
-#: A floating-point type in a type of Triton, such as `*fp16` or `tensordesc<bf16[16, 16]>`.
-_FLOAT = re.compile(r"\b(fp|bf|f)\d")
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _FLOAT64_LIMIT = (
     f"exact values of float64 have {np.finfo(EXTENDED).nmant + 1} bits, so a loss that these hide, "
@@ -56,14 +43,12 @@ def _defect(meaning: str, help: str) -> Kind:
     return Kind(severity="warning", meaning=meaning, help=help)
 
 
-class Accuracy(Check):
+class Accuracy(RepeatedCheck):
     """Finds the lines at which a kernel loses digits; this check runs only on request."""
 
     name = "accuracy"
     page = "reference/findings.md#the-accuracy-check"
     seeks = "losses of accuracy"
-    is_default = False
-    is_slow = True
     kinds: ClassVar[Kinds] = {
         "accuracy_loss": _defect(
             "The rounding errors of this line make an output less accurate than its type and a "
@@ -104,24 +89,12 @@ class Accuracy(Check):
         ),
     }
 
-    _before: SavedMemory | None = None
-
-    def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Save the memory of a launch with floating-point numbers, so that it can be repeated."""
-        launch = self.checked.launch
-        if self.checked.is_trial or launch.eagerly is None or not _has_floats(launch.kernel.plan):
-            return options
-        self._before = SavedMemory(launch.values, self.checked.memory)
-        if launch.written_storages is None:
-            self._before.add(self.checked.book.on_host())
-        return options
-
     def findings(self) -> Iterator[Finding]:
         """Repeat the launch with shadow values, and compare what it has stored with them."""
         checked = self.checked
         if checked.hung or checked.is_trial:
             return
-        if checked.launch.eagerly is None and _has_floats(checked.launch.kernel.plan):
+        if self.lacks_source:
             yield self.finding("unsupported", "not followed: the launch has no Python source")
         if self._before is None:
             return
@@ -135,9 +108,9 @@ class Accuracy(Check):
                 launch=record.begin(),
                 settles=not is_exact,
             )
-            record.memory.begin(self._extents())
+            record.memory.begin(self.extents())
             try:
-                limited = self._follow(follower)
+                limited = self.repeat(follower)
             except TtoolsError as error:
                 text = str(error).splitlines()[0]
                 yield self.finding("unsupported", f"not followed: {text}")
@@ -153,7 +126,7 @@ class Accuracy(Check):
     def _add_ranges(self, launch: int) -> None:
         """Repeat the launch once more to estimate what a GPU may compute."""
         record, gpu = self.checked.accuracy, self.checked.options.accuracy_range
-        record.gpu_memory.begin(self._extents())
+        record.gpu_memory.begin(self.extents())
         follower = GpuFollower(
             table=TABLE,
             memory=record.gpu_memory,
@@ -163,18 +136,13 @@ class Accuracy(Check):
             follows_inputs=False,
             architecture=architecture_of(gpu),
         )
-        self._follow(follower)
+        self.repeat(follower)
         for storage in record.gpu_memory.storages():
             argument = self._argument(storage)
             gpu_range = range_of(storage, launch, gpu, partial(_index, argument=argument))
             if gpu_range is not None:
                 kernel, name = self.checked.spec.kernel, _name(argument)
                 record.add_range(kernel, name, _type_name(storage.dtype), gpu_range)
-
-    def _extents(self) -> list[tuple[int, int]]:
-        """Return the first address and the end of the storage of each argument."""
-        extents = (storage_extent(value) for value in self.checked.launch.values)
-        return [e for e in extents if e is not None and e[0] < e[1]]
 
     def _inexact(self, follower: Follower, limited: str) -> Iterator[Finding]:
         """Say which of the results that the launch leaves in memory are not exact."""
@@ -188,31 +156,6 @@ class Accuracy(Check):
         for reason in filter(None, reasons):
             text = f"not all results are exact: {reason}"
             yield self.finding("unsupported", text, severity="note")
-
-    def _follow(self, follower: Follower) -> str:
-        """Repeat the launch; return a sentence if some programs were left out."""
-        checked, before = self.checked, self._before
-        launch = checked.launch
-        run = launch.eagerly
-        assert before is not None
-        assert run is not None
-        total = prod(checked.spec.grid)
-        chosen = np.arange(total)
-        if total > _MOST_PROGRAMS and not checked.kernel.waits:
-            chosen = np.unique(np.linspace(0, total - 1, _MOST_PROGRAMS).astype(np.int64))
-        step = len(chosen) if checked.kernel.waits else _AT_ONCE
-        after, monitor, began, done = before.again(), launch.monitor, time.monotonic(), 0
-        before.restore()
-        try:
-            with observing_operations(follower):
-                while done < len(chosen) and (not done or time.monotonic() - began < _SECONDS):
-                    run(",".join(map(str, chosen[done : done + step].tolist())))
-                    done += step
-        finally:
-            launch.monitor = monitor
-            after.restore()
-        followed = min(done, len(chosen))
-        return f"{followed:,} of {total:,} programs were followed" if followed < total else ""
 
     # ---- findings
     def _compare(self, follower: Follower, limited: str) -> Iterator[Finding]:
@@ -391,10 +334,6 @@ def _line(place: SourceLocation | None) -> tuple[str, int] | None:
 def _digits(value: float) -> str:
     """Return a value with all digits of float64, because close values are compared."""
     return f"{value:.17g}"
-
-
-def _has_floats(plan: ArgumentPlan) -> bool:
-    return any(_FLOAT.search(name) for name in plan.types)
 
 
 def _name(argument: ArgumentSpec | None) -> str:

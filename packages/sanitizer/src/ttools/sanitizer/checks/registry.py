@@ -18,6 +18,7 @@ from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.numeric import Numeric
 from ttools.sanitizer.checks.overflow import Overflow
 from ttools.sanitizer.checks.racecheck import Racecheck
+from ttools.sanitizer.checks.reproducibility import Reproducibility
 
 #: The order in which passes are applied (after those of a check that rewrites first) and in which
 #: findings are made.
@@ -33,6 +34,7 @@ CHECKS: dict[str, type[Check]] = {
         GpuRules,
         Numeric,
         Accuracy,
+        Reproducibility,
     )
 }
 

@@ -536,7 +536,7 @@ def _combine(
                 return
             accumulator = values[1 - pending[0]]
             sums = product.added_to(accumulator)
-            f.give("dot", result, (accumulator,), sums, text="accumulated")
+            f.give("dot", result, (accumulator,), sums, text=product.text)
             return
         f.may_fuse(*(shadow.product for shadow in shadows))
     if operation == "fma":
@@ -751,7 +751,8 @@ def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Hand
         ks = range(start, start + order.step)
         rows.append(combined(tag("row"), *(operands[0][..., :, k] for k in ks)))
         columns.append(combined(tag("column"), *(operands[1][..., k, :] for k in ks)))
-    product = PendingProduct(tag(f"{order.unit} {order.step} {kinds}"), rows, columns)
+    kind = tag(f"{order.unit} {order.step} {kinds}")
+    product = PendingProduct(kind, rows, columns, text=str(order))
     is_zero = c.shadow is None and not _any((c.data != 0) | np.signbit(c.data), c)
     sums = product.added_to(np.broadcast_to(operands[2], result.data.shape))
     f.give("dot", result, (operands[2],), sums, text=str(order))

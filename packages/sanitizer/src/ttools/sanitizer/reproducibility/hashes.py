@@ -46,11 +46,13 @@ class PendingProduct:
         operation: Hash of the kind of instruction.
         rows: Hashes of the parts of the rows of the first matrix, one array per instruction.
         columns: The same for the columns of the second matrix.
+        text: The order in which the instructions add the terms.
     """
 
     operation: np.uint64
     rows: Sequence[Hashed]
     columns: Sequence[Hashed]
+    text: str = ""
 
     def added_to(self, accumulator: Hashed) -> Hashed:
         """Return the hashes after all instructions."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -18,6 +17,7 @@ from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
+from ttools.core.process.host_line import host_line
 from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.groups import GroupError
@@ -29,7 +29,9 @@ from ttools.interpreter.runtime.launch_options import Grouping
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.reproducibility.follower import HashFollower, Line, Step
 from ttools.sanitizer.reproducibility.hashes import Hashed
+from ttools.sanitizer.reproducibility.host_choices import chosen_constants
 from ttools.sanitizer.reproducibility.memory import HashMemory
+from ttools.sanitizer.reproducibility.portable import PortableFollower
 
 _NONE = Instruments()
 
@@ -54,6 +56,15 @@ class StoredTensor:
     hashes: Hashed
     programs: NDArray[np.int64]
 
+    def at(self, index: NDArray[np.int64]) -> StoredTensor:
+        """Return some of the elements."""
+        return replace(
+            self,
+            elements=self.elements[index],
+            hashes=self.hashes[index],
+            programs=self.programs[index],
+        )
+
 
 @dataclass(kw_only=True)
 class HashedKernelRun:
@@ -64,6 +75,7 @@ class HashedKernelRun:
         grid: Number of programs along each axis.
         config: The configuration of the autotuner, if any.
         line: The line that made the launch.
+        constants: Constants and the number of warps that host code has chosen, by name.
         compilation: The kernel for the target; None if the launch was not followed.
         failure: Why the launch was not followed, or not completely; empty otherwise.
         stored: What it has stored.
@@ -72,12 +84,14 @@ class HashedKernelRun:
         fusible: Lines of products and of sums that the compiler may fuse.
         steps: The operations of the recorded program.
         in_groups: True if the programs ran in groups.
+        followed: Number of programs whose results have hashes.
     """
 
     kernel: str
     grid: tuple[int, ...]
     config: dict[str, Any]
     line: str | None
+    constants: dict[str, Any] = field(default_factory=dict)
     compilation: Compilation | None = None
     failure: str = ""
     stored: list[StoredTensor] = field(default_factory=list)
@@ -85,7 +99,13 @@ class HashedKernelRun:
     atomics: dict[Line, int] = field(default_factory=dict)
     fusible: tuple[tuple[Line, Line], ...] = ()
     steps: list[Step] = field(default_factory=list)
+    followed: int = 0
     in_groups: bool = False
+
+    @property
+    def is_part(self) -> bool:
+        """True if only some of the programs were followed."""
+        return not self.failure and self.followed < prod(self.grid)
 
 
 def _extents(launch: KernelLaunch) -> list[tuple[int, int]]:
@@ -109,6 +129,10 @@ class HashingObserver:
             no kernel has stored are unknown, because torch may have computed them, and its order of
             evaluation on a GPU is not modelled. None if all memory is an input of each launch.
         recorded: Number of the launch, from 1, and of the program whose operations are recorded.
+        portable: True if the hashes are compared with those for another GPU, so that operations
+            whose bits depend on the GPU are unknown.
+        most_programs: Maximum number of programs of a launch that are followed, spread evenly;
+            None for all. Launches whose programs wait for each other are followed completely.
         in_groups: If True, programs run in groups where possible, which is faster. The hashes are
             the same.
     """
@@ -118,12 +142,17 @@ class HashingObserver:
         target: Target,
         inputs: Sequence[tuple[int, int]] | None = None,
         recorded: tuple[int, int] | None = None,
+        *,
+        portable: bool = False,
+        most_programs: int | None = None,
         in_groups: bool = True,
     ) -> None:
         self.target = target
         self.memory = HashMemory()
         self.launches: list[HashedKernelRun] = []
         self._inputs, self._recorded, self._in_groups = inputs, recorded, in_groups
+        self._follower = PortableFollower if portable else HashFollower
+        self._most_programs = most_programs
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
 
     def record_next(self, program: int) -> None:
@@ -137,10 +166,12 @@ class HashingObserver:
             kernel=launch.kernel.name,
             grid=grid,
             config=dict(launch.site.config or {}),
-            line=launch.site.line,
+            line=launch.site.line or host_line(),
+            constants=chosen_constants(launch),
         )
         self.launches.append(record)
-        if launch.eagerly is None or launch.kernel.source is None:
+        eagerly = launch.eagerly
+        if eagerly is None or launch.kernel.source is None:
             record.failure = "the launch has no Python source"
             return launch.execute(_NONE)
         compiled = self._compile(launch)
@@ -154,7 +185,7 @@ class HashingObserver:
         if grouping is not None:
             hashes = self.memory.copy()
             try:
-                self._follow(launch, partial(launch.eagerly, ":", grouping), record, compiled)
+                self._follow(launch, lambda p: eagerly(p, grouping), record, compiled)
                 record.in_groups = True
             except (GroupError, TtoolsError):  # the programs run again, one after the other
                 forget_failure()
@@ -162,9 +193,12 @@ class HashingObserver:
                 before.restore()
         try:
             if not record.in_groups:
-                self._follow(launch, partial(launch.eagerly, ":"), record, compiled)
+                self._follow(launch, eagerly, record, compiled)
         except TtoolsError as error:
             record.failure = str(error).splitlines()[0]
+            before.restore()
+            return launch.execute(_NONE)
+        if record.is_part:
             before.restore()
             return launch.execute(_NONE)
         return LaunchReport(prod(grid), time.monotonic() - began)
@@ -172,7 +206,7 @@ class HashingObserver:
     def _grouping(self, launch: KernelLaunch) -> Grouping | None:
         """Return how programs of a launch run in groups; None if they run one after the other."""
         written = launch.written_storages
-        if not self._in_groups or written is None or launch.kernel.variants.effects.synchronises:
+        if not self._in_groups or written is None or launch.kernel.variants.synchronises:
             return None
         first = 0
         if self._recorded is not None and self._recorded[0] == len(self.launches):
@@ -182,12 +216,12 @@ class HashingObserver:
     def _follow(
         self,
         launch: KernelLaunch,
-        run: Callable[[], None],
+        run: Callable[[str], None],
         record: HashedKernelRun,
         compiled: Compilation,
     ) -> None:
         number = len(self.launches)
-        follower = HashFollower(
+        follower = self._follower(
             orders=KernelOrders(compiled),
             memory=self.memory,
             launch=number,
@@ -195,8 +229,11 @@ class HashingObserver:
             recorded=self._program(number, record.grid),
         )
         self.memory.begin(_extents(launch))
+        programs = self._programs(launch, prod(record.grid))
+        record.followed = len(programs)
+        selected = ",".join(map(str, programs)) if record.is_part else ":"
         with observing_operations(follower):
-            run()
+            run(selected)
         follower.finish()
         record.reasons, record.atomics = follower.reasons, follower.atomics
         record.failure = follower.untracked
@@ -214,6 +251,14 @@ class HashingObserver:
                     programs=stored.program[elements],
                 )
                 record.stored.append(tensor)
+
+    def _programs(self, launch: KernelLaunch, total: int) -> Sequence[int]:
+        """Return the numbers of the programs to follow."""
+        most = self._most_programs
+        if most is None or total <= most or launch.kernel.variants.synchronises:
+            return range(total)
+        numbers: list[int] = np.unique(np.linspace(0, total - 1, most).astype(np.int64)).tolist()
+        return numbers
 
     def _is_foreign(self, address: int, is_float: bool) -> bool:
         # Integers in front of the first launch are usually indices, not results.

@@ -9,7 +9,7 @@ from typing import Any
 
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.importances import importances
-from ttools.tuner.store.bit_equality import bit_equality
+from ttools.tuner.store.bit_equality import bit_equality, timed_classes
 from ttools.tuner.store.failing import failure_conditions
 from ttools.tuner.store.ranking import (
     compared_with_winner,
@@ -69,11 +69,25 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "reason": reason(entry),
         "tied": [dict(trial.values) for trial in entry.trials if is_tied(entry, trial)],
         "bit_equality": bit_equality(entry),
+        "bit_classes": _bit_classes(entry),
         "failure_conditions": [asdict(condition) for condition in failure_conditions(entry)],
         "gain_over_first": gain_over_first(entry),
         "present": json.loads(entry.present) if entry.present else None,
         "gain_over_present": gain_over_present(entry),
         "trials": [_trial(entry, trial) for trial in entry.trials],
+    }
+
+
+def _bit_classes(entry: TuningEntry) -> dict[str, Any] | None:
+    known = entry.bit_classes
+    if known is None:
+        return None
+    return {
+        "gpu": known.target,
+        "classes": [asdict(one) for one in timed_classes(entry)],
+        "unknown": [
+            {"config": json.loads(key), "reason": reason} for key, reason in known.unknown.items()
+        ],
     }
 
 

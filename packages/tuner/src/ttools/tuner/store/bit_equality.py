@@ -1,4 +1,4 @@
-"""Describes which configurations of a tuning compute the same bits.
+"""Describes which configurations of a tuning compute, or are predicted to compute, the same bits.
 
 Ranks of a distributed program, or runs of a test, that use different configurations differ if the
 outputs of these configurations do. A configuration with other blocks usually adds in another order.
@@ -6,11 +6,18 @@ outputs of these configurations do. A configuration with other blocks usually ad
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from ttools.core.json_document import parse_json
 from ttools.core.reports.report import config_text, counted
 from ttools.core.separation import separating_condition
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.store.failing import constants_of
+from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
 #: Maximum number of configurations that are listed if no condition describes them.
@@ -45,6 +52,78 @@ def bit_equality(entry: TuningEntry) -> str:
         f"{len(differing)} of {counted(len(compared), 'configuration')} are not bit-equal to the "
         f"first one ({which}), because another order of operations rounds differently{scope}"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedClass:
+    """A class of configurations with equal bits.
+
+    Attributes:
+        first: Values of its first configuration.
+        configurations: Number of its configurations.
+        best: Values of the fastest one that can win; None if none was timed.
+        seconds: Time of the fastest one.
+    """
+
+    first: Mapping[str, Any]
+    configurations: int
+    best: Mapping[str, Any] | None
+    seconds: float | None
+
+
+def timed_classes(entry: TuningEntry) -> list[TimedClass]:
+    """Return the classes of equal bits with their best times, the fastest first."""
+    if entry.bit_classes is None:
+        return []
+    same_as = entry.bit_classes.same_as
+    sizes = Counter(same_as.values())
+    best: dict[str, tuple[float, Trial]] = {}
+    for trial in entry.trials:
+        seconds, first = estimate(entry, trial), same_as.get(trial.key)
+        if seconds is None or first is None:
+            continue
+        if first not in best or seconds < best[first][0]:
+            best[first] = seconds, trial
+    classes = [
+        TimedClass(
+            first=parse_json(first),
+            configurations=count,
+            best=best[first][1].values if first in best else None,
+            seconds=best[first][0] if first in best else None,
+        )
+        for first, count in sizes.items()
+    ]
+    return sorted(classes, key=lambda one: math.inf if one.seconds is None else one.seconds)
+
+
+def bit_class_summary(entry: TuningEntry) -> str:
+    """Return how many configurations are bit-equal to the fastest, and what other bits cost.
+
+    The text is empty if no classes are known.
+    """
+    known, timed = entry.bit_classes, timed_classes(entry)
+    if known is None or not timed:
+        return ""
+    total = sum(one.configurations for one in timed)
+    fastest, others = timed[0], [one for one in timed[1:] if one.seconds is not None]
+    equal = f"{fastest.configurations} of {counted(total, 'configuration')} on {known.target}"
+    if fastest.seconds is None:
+        return f"{counted(len(timed), 'class', 'classes')} of equal bits on {known.target}"
+    sentences = [f"bit-equal to the fastest: {equal}"]
+    if not others and len(timed) > 1:
+        sentences.append("no other configuration was timed")
+    for one in others[:_MOST_LISTED]:
+        ratio = one.seconds / fastest.seconds - 1 if one.seconds else 0.0
+        count = counted(one.configurations, "configuration")
+        sentences.append(
+            f"the best of {count} bit-equal to {config_text(dict(one.first))} takes {ratio:.1%} "
+            "longer"
+        )
+    if len(others) > _MOST_LISTED:
+        sentences.append(f"{counted(len(others) - _MOST_LISTED, 'more class', 'more classes')}")
+    if known.unknown:
+        sentences.append(f"{counted(len(known.unknown), 'configuration')} cannot be compared")
+    return "; ".join(sentences)
 
 
 def _ran_on_gpu(entry: TuningEntry) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.json_document import read_json_document
+from ttools.core.json_document import parse_json, read_json_document
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
 
@@ -22,15 +22,37 @@ class LockError(UsageError):
     """The lock file cannot be written; an existing one is unchanged."""
 
 
+@dataclass(frozen=True)
+class LockedBits:
+    """A class of configurations that give equal bits.
+
+    Attributes:
+        gpu: The GPU for which the orders of evaluation were compared.
+        equal_to: Values of the first configuration of the class.
+        configurations: Number of configurations of the class.
+    """
+
+    gpu: str
+    equal_to: dict[str, Any]
+    configurations: int
+
+
 class Lock:
     """Winning configurations by problem.
 
     Attributes:
         winners: Values of the winning configuration of each problem.
+        bits: The class of equal bits to which the winner belongs, for problems whose classes are
+            known.
     """
 
-    def __init__(self, winners: dict[Problem, dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        winners: dict[Problem, dict[str, Any]],
+        bits: Mapping[Problem, LockedBits] | None = None,
+    ) -> None:
         self.winners = winners
+        self.bits = {} if bits is None else dict(bits)
 
     def find(self, problem: Problem) -> dict[str, Any]:
         """Return the values of the winner for a kernel and key.
@@ -59,14 +81,28 @@ class Lock:
 
 def lock_of(entries: Iterable[TuningEntry]) -> Lock:
     """Return the winners of a store; problems without one are left out."""
+    entries = list(entries)
+    bits = ((entry.problem, _bits(entry)) for entry in entries)
     return Lock(
         {
             entry.problem: dict(trial.values)
             for entry in entries
             for trial in entry.trials
             if trial.key == entry.winner
-        }
+        },
+        {problem: own for problem, own in bits if own is not None},
     )
+
+
+def _bits(entry: TuningEntry) -> LockedBits | None:
+    """Return the class of the winner; None if it is unknown."""
+    classes, winner = entry.bit_classes, entry.winner
+    if classes is None or winner is None or winner not in classes.same_as:
+        return None
+    if winner in classes.unknown:
+        return None
+    first = parse_json(classes.same_as[winner])
+    return LockedBits(classes.target, first, len(classes.equal_to(winner)))
 
 
 def merged(old: Lock | None, new: Lock) -> Lock:
@@ -79,13 +115,15 @@ def merged(old: Lock | None, new: Lock) -> Lock:
         for problem, values in old.winners.items()
         if (problem.kernel, problem.key, problem.device) not in replaced
     }
-    return Lock({**kept, **new.winners})
+    bits = {problem: own for problem, own in old.bits.items() if problem in kept}
+    return Lock({**kept, **new.winners}, {**bits, **new.bits})
 
 
 @dataclass(frozen=True)
 class _Winner:
     problem: Problem
     config: dict[str, Any]
+    bits: LockedBits | None = None
 
 
 @dataclass(frozen=True)
@@ -102,12 +140,20 @@ def read_lock(path: Path) -> Lock:
     if path.exists() and not path.is_file():  # reading a device may never end
         raise UsageError(f"`{path}` is not a regular file, so it cannot be a lock file")
     document = read_json_document(path, SCHEMA, "lock file", _LockFile)
-    return Lock({winner.problem: winner.config for winner in document.winners})
+    return Lock(
+        {winner.problem: winner.config for winner in document.winners},
+        {winner.problem: winner.bits for winner in document.winners if winner.bits is not None},
+    )
 
 
 def lock_text(lock: Lock) -> str:
     """Return the file's text; equal winners yield equal text, in whatever order they were found."""
-    rows = [{"problem": asdict(p), "config": config} for p, config in lock.winners.items()]
+    rows: list[dict[str, Any]] = [
+        {"problem": asdict(p), "config": config} for p, config in lock.winners.items()
+    ]
+    for row, problem in zip(rows, lock.winners, strict=True):
+        if problem in lock.bits:
+            row["bits"] = asdict(lock.bits[problem])
     rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return json.dumps({"schema": SCHEMA, "winners": rows}, indent=2) + "\n"
 

@@ -112,6 +112,17 @@ def gpu_device() -> str:
     return f"{kind}: {torch.cuda.get_device_name(number)} (sm_{major}{minor})"
 
 
+def gpu_architecture() -> str:
+    """Return the architecture of the current GPU, such as `sm_90` or `gfx942`."""
+    import torch
+
+    number = torch.cuda.current_device()
+    if torch.version.hip:
+        return str(torch.cuda.get_device_properties(number).gcnArchName).partition(":")[0]
+    major, minor = torch.cuda.get_device_capability(number)
+    return f"sm_{major}{minor}"
+
+
 def predicted_device(device: Device) -> str:
     """Describe a GPU that times are projected for; its results are stored separately."""
     return f"{device.name} ({device.architecture}), projected"

@@ -19,19 +19,26 @@ import msgspec
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.json_document import parse_json
+from ttools.tuner.measure.reproducible import BitClasses
 from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
-SCHEMA = 6
+SCHEMA = 7
+#: The first configuration with equal bits, or the reason why a configuration cannot be compared.
+_BIT_CLASS = """CREATE TABLE bit_class (
+    problem INTEGER NOT NULL REFERENCES problem (id), target TEXT NOT NULL, config TEXT NOT NULL,
+    same_as TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (problem, config)
+)"""
 #: Statements that convert stores of earlier schemas to the next one.
 _CONVERSIONS = {
     4: "ALTER TABLE trial ADD COLUMN projection TEXT",
     5: "ALTER TABLE trial ADD COLUMN bit_equal INTEGER",
+    6: _BIT_CLASS,
 }
 #: SQLite's application ID, which marks the file as a store ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE problem (
     id INTEGER PRIMARY KEY,
     kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
@@ -47,10 +54,11 @@ CREATE TABLE trial (
     projection TEXT, bit_equal INTEGER
 );
 CREATE INDEX trial_of_config ON trial (problem, config);
+{_BIT_CLASS};
 -- Times in Unix seconds at which programs ended with all their tunings complete.
 CREATE TABLE program (command TEXT PRIMARY KEY, ended REAL NOT NULL);
 """
-_NAMES = ("problem", "trial", "program")
+_NAMES = ("problem", "trial", "program", "bit_class")
 
 
 class StoreError(TtoolsError):
@@ -71,6 +79,7 @@ class TuningEntry:
         location: File and line of the kernel.
         present: Key of the configuration in use before this tuning; it is not stored.
         constants: Integer arguments of the launch by name; they are not stored.
+        bit_classes: Which configurations give equal bits; None if this was never requested.
     """
 
     problem: Problem
@@ -82,6 +91,7 @@ class TuningEntry:
     location: tuple[str, int] | None = None
     present: str | None = None
     constants: Mapping[str, int] = field(default_factory=dict)
+    bit_classes: BitClasses | None = None
 
 
 class TuningStore:
@@ -225,8 +235,23 @@ class TuningStore:
             "final": parse_json(row["final"] or "{}"),
             "complete": bool(row["complete"]),
             "location": (row["file"], row["line"]) if row["file"] else None,
+            "bit_classes": self._bit_classes(row["id"]),
         }
         return msgspec.convert(stored, TuningEntry)
+
+    def _bit_classes(self, problem: int) -> dict[str, Any] | None:
+        if not _columns(self._base, "bit_class"):
+            return None  # the file cannot be written, and is from before these classes
+        rows = self._base.execute(
+            "SELECT * FROM bit_class WHERE problem = ? ORDER BY rowid", (problem,)
+        ).fetchall()
+        if not rows:
+            return None
+        return {
+            "target": rows[0]["target"],
+            "same_as": {row["config"]: row["same_as"] for row in rows},
+            "unknown": {row["config"]: row["reason"] for row in rows if row["reason"]},
+        }
 
     # ---- writing
     def add(self, problem: Problem, trial: Trial, location: tuple[str, int]) -> None:
@@ -250,6 +275,23 @@ class TuningStore:
                     None if trial.projection is None else json.dumps(trial.projection),
                     trial.bit_equal,
                 ),
+            )
+
+    def classify(self, problem: Problem, classes: BitClasses, location: tuple[str, int]) -> None:
+        """Record which configurations of a problem give equal bits; replaces earlier classes.
+
+        Raises:
+            StoreError: The file cannot be written; its previous contents are unchanged.
+        """
+        with self._transaction():
+            number = self._number(problem, location)
+            self._base.execute("DELETE FROM bit_class WHERE problem = ?", (number,))
+            self._base.executemany(
+                "INSERT INTO bit_class VALUES (?, ?, ?, ?, ?)",
+                [
+                    (number, classes.target, key, first, classes.unknown.get(key, ""))
+                    for key, first in classes.same_as.items()
+                ],
             )
 
     def decide(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
-from ttools.core.location import SourceLocation, shown_place
+from ttools.core.location import SourceLocation, shown_line, shown_place
 from ttools.core.process.user_module import describe
 from ttools.core.reports.report import counted
 from ttools.core.spec import storage_extent
@@ -22,16 +24,22 @@ from ttools.interpreter.api import interpret
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.snapshot import Snapshot, memory
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
-from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver, StoredTensor
-from ttools.verifier.cases.tensors import map_tensors
-from ttools.verifier.reproducibility.differences import (
+from ttools.sanitizer.reproducibility.differences import (
     Comparison,
+    Difference,
+    DifferentInputs,
+    LaunchComparison,
     compare,
+    compare_launches,
     compare_runs,
     first_difference,
     fusion_differs,
 )
+from ttools.sanitizer.reproducibility.follower import Step
+from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
+from ttools.sanitizer.reproducibility.host_choices import derived_constants, more_programs
+from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver
+from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.reproducibility.result import Answer, Question, Reproducibility
 
 _BY_TORCH = "torch has computed this element"
@@ -47,7 +55,8 @@ def reproduce(
     *,
     gpu: str = "sm_90",
     questions: Sequence[Question] = ("runs", "configs"),
-    batch: Mapping[str, int] | None = None,
+    batch: str | Sequence[str] | Mapping[str, int] | None = None,
+    devices: Sequence[str] = (),
     device_map: str | None = None,
     seed: int = 0,
 ) -> Reproducibility:
@@ -62,17 +71,19 @@ def reproduce(
         gpu: Architecture for which the kernels are compiled, such as `sm_90`.
         questions: `runs`: does another order of programs give the same bits; `configs`: do all
             configurations of autotuned kernels.
-        batch: The axis of each argument that is the batch; the rows of the results are compared
-            with those of smaller batches.
+        batch: The arguments that contain the batch: their axes by name, or `NAME` and `NAME:AXIS`;
+            the rows of the results are compared with those of smaller batches.
+        devices: Architectures whose results are compared with those of `gpu`.
         device_map: Mapping of CUDA devices to the CPU, such as `cuda=cpu`.
         seed: Seed of torch's random numbers in each call.
 
     Raises:
-        UsageError: The target is unknown or an argument has no such axis.
+        UsageError: The target is unknown, an argument has no such axis, or a tensor is in the
+            memory of a GPU.
     """
-    target = read_target(gpu)
-    if target.backend != "cuda":
-        raise UsageError(f"orders of evaluation are known for NVIDIA GPUs, not for {target.name}")
+    target, others = _target(gpu), [_target(device) for device in devices]
+    axes = axes_of(batch)
+    _refuse_device_memory(arguments)
     call = _Calls(function, dict(arguments), target, seed)
     answers: list[Answer] = []
     notes: list[str] = []
@@ -84,16 +95,56 @@ def reproduce(
             answers += pairs
             if not pairs:
                 notes.append("no kernel is autotuned, so there are no configurations to compare")
-        if batch:
-            answers += call.batches(batch)
+        if axes:
+            answers += call.batches(axes)
             if call.is_tuned:
                 notes.append(_FIRST_CONFIG)
+        for other in others:
+            answers += call.devices(other)
     return Reproducibility(
         function=getattr(function, "__name__", "the function"),
         target=target.name,
         answers=tuple(answers),
         notes=tuple(notes),
     )
+
+
+def axes_of(batch: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, int]:
+    """Return the axis of each argument that contains the batch.
+
+    Args:
+        batch: Axes by name, or words of the form `NAME` (axis 0) and `NAME:AXIS`.
+
+    Raises:
+        UsageError: A word has another form.
+    """
+    if isinstance(batch, Mapping):
+        return dict(batch)
+    axes = {}
+    for word in [batch] if isinstance(batch, str) else batch or ():
+        name, colon, axis = word.partition(":")
+        if not name or (colon and not axis.isdigit()):
+            raise UsageError(f"batch {word}: must be NAME or NAME:AXIS, such as x:0")
+        axes[name] = int(axis or 0)
+    return axes
+
+
+def _target(gpu: str) -> Target:
+    target = read_target(gpu)
+    if target.backend != "cuda":
+        raise UsageError(f"orders of evaluation are known for NVIDIA GPUs, not for {target.name}")
+    return target
+
+
+def _refuse_device_memory(arguments: Mapping[str, Any]) -> None:
+    """Raise an error if an argument is not in host memory, where the kernels run."""
+    for name, value in arguments.items():
+        for tensor in tensors_among([value]):
+            if hasattr(tensor, "device") and not on_host(tensor):
+                raise UsageError(
+                    f"`{name}` is on `{tensor.device}`, but the kernels run on the CPU: create it "
+                    "there, or map the device with device_map='cuda=cpu'"
+                )
 
 
 def _copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,14 +218,27 @@ class _Calls:
         arguments: Mapping[str, Any],
         recorded: tuple[int, int] | None = None,
         tune: Callable[[HashingObserver, TunedCall], Any] | None = None,
+        target: Target | None = None,
     ) -> _Execution:
-        """Call the function on copies of its arguments."""
+        """Call the function on copies of its arguments.
+
+        Args:
+            arguments: The arguments by name.
+            recorded: The launch and the program whose operations are recorded.
+            tune: Launches autotuned kernels; by default in their first configuration.
+            target: The GPU of a comparison of GPUs; None for that of all other questions.
+        """
         import torch
 
         copies = _copied(arguments)
         tensors = list(tensors_among(copies.values()))
         extents = [extent for t in tensors if (extent := storage_extent(t)) is not None]
-        observer = HashingObserver(self.target, None if tune else extents, recorded)
+        observer = HashingObserver(
+            target or self.target,
+            None if tune else extents,
+            recorded,
+            portable=target is not None,
+        )
         torch.manual_seed(self.seed)
 
         def choose(launch: TunedCall) -> Any:
@@ -218,9 +282,7 @@ class _Calls:
                     "runs", answer.subject, Comparison("unknown", answer.elements), place,
                     f"programs race: {race.message}",
                 )  # fmt: skip
-            before = answers.get(launch.kernel)
-            if before is None or _RANK[answer.verdict] > _RANK[before.verdict]:
-                answers[launch.kernel] = answer
+            _keep_worst(answers, launch.kernel, answer)
         return list(answers.values())
 
     # ---- configurations
@@ -257,10 +319,32 @@ class _Calls:
                 )
                 continue
             again = [partial(run, call.configs[0]), partial(run, config)]
-            self._answers.append(_configs_of(names, pair[0], pair[1], again))
+            found = compare_launches(pair[0], pair[1])
+            self._answers.append(_compared("configs", names, found, pair[0], again))
         if others and first is not None:
             _, result = run(call.configs[0])  # the results and hashes of the first configuration
         return result
+
+    # ---- devices
+    def devices(self, other: Target) -> list[Answer]:
+        """Answer whether another GPU computes equal bits."""
+        executions = [self.call(self.arguments, target=gpu) for gpu in (self.target, other)]
+        pairs = zip(*(one.observer.launches for one in executions), strict=False)
+        answers: dict[str, Answer] = {}
+        for number, (first, second) in enumerate(pairs, 1):
+            subject = f"{first.kernel}: {self.target.name} and {other.name}"
+            comparison = compare_launches(first, second)
+
+            def again(
+                program: int, gpu: Target, number: int = number
+            ) -> tuple[HashedKernelRun | None, Any]:
+                execution = self.call(self.arguments, (number, program), target=gpu)
+                return execution.observer.launches[number - 1], None
+
+            repeated = [partial(again, gpu=gpu) for gpu in (self.target, other)]
+            answer = _compared("devices", subject, comparison, first, repeated)
+            _keep_worst(answers, first.kernel, answer)
+        return list(answers.values())
 
     # ---- batches
     def batches(self, batch: Mapping[str, int]) -> list[Answer]:
@@ -323,11 +407,11 @@ class _Calls:
             assert comparison.witness is not None
             index = np.unravel_index(comparison.witness, own.shape)
             pair = (
-                (whole, makers[at][index], int(hashes[at][index]), self.arguments),
-                (part, own_makers[index], int(own[index]), arguments),
+                _element(whole, self.arguments, makers[at][index], hashes[at][index]),
+                _element(part, arguments, own_makers[index], own[index]),
             )
             witness = f"{name}[{', '.join(map(str, index))}] of the smaller batch"
-            answer = self._explained(subject, comparison, witness, pair)
+            answer = self._explained(subject, comparison, witness, pair, (size, count))
             if comparison.verdict == "differs":
                 return answer
             unknown = unknown or answer
@@ -341,28 +425,130 @@ class _Calls:
         return _answer("batch", subject, verdict, "", reason)
 
     def _explained(
-        self, subject: str, comparison: Comparison, witness: str, pair: Sequence[Any]
+        self,
+        subject: str,
+        comparison: Comparison,
+        witness: str,
+        pair: tuple[_Element, _Element],
+        sizes: tuple[int, int],
     ) -> Answer:
-        """Return the answer about a difference, with the operation that is its reason."""
-        steps, launches = [], []
-        for execution, maker, _, arguments in pair:
-            number, program = int(maker[0]), int(maker[1])
-            if number < 1:
-                return _answer("batch", subject, comparison, "", _BY_TORCH, witness)
-            launches.append(execution.observer.launches[number - 1])
-            if comparison.verdict == "differs" and program >= 0:
-                again = self.call(arguments, recorded=(number, program))
-                steps.append(again.observer.launches[number - 1].steps)
+        """Return the answer about a difference, with the operation that is its reason.
+
+        If the launches that have computed the two elements differ only in their inputs, the
+        reason is in the earlier launches that have stored these.
+        """
+        if min(element.number for element in pair) < 1:
+            return _answer("batch", subject, comparison, "", _BY_TORCH, witness)
         if comparison.verdict == "unknown":
+            launches = [element.launch for element in pair]
             return _unknown("batch", subject, comparison, launches, witness)
-        if len(steps) == 2:
-            return _different(
-                "batch", subject, comparison, steps, (pair[0][2], pair[1][2]), witness
-            )
-        return _ordered("batch", subject, comparison, launches, witness)
+        difference: Difference | DifferentInputs | None = None
+        while min(element.program for element in pair) >= 0:
+            first, second = (self._steps(element) for element in pair)
+            difference = first_difference(first, pair[0].value, second, pair[1].value)
+            if not isinstance(difference, DifferentInputs):
+                break
+            sources = pair[0].source(difference.first), pair[1].source(difference.second)
+            if sources[0] is None or sources[1] is None:
+                break
+            pair = sources[0], sources[1]
+        launches = [element.launch for element in pair]
+        if min(element.program for element in pair) < 0:
+            answer = _ordered("batch", subject, comparison, launches, witness)
+        else:
+            answer = _different("batch", subject, comparison, difference, witness)
+        return _with_host_choices(answer, launches, sizes)
+
+    def _steps(self, element: _Element) -> Sequence[Step]:
+        """Call the function again to record the program that has stored an element."""
+        again = self.call(element.arguments, recorded=(element.number, element.program))
+        return again.observer.launches[element.number - 1].steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Element:
+    """An element that a program has stored in a call of the function.
+
+    Attributes:
+        execution: The call.
+        arguments: The arguments of the call.
+        number: Number of the launch, from 1; smaller if no launch has stored it.
+        program: Number of the program; negative if several programs have computed it.
+        value: Hash of the element.
+    """
+
+    execution: _Execution
+    arguments: Mapping[str, Any]
+    number: int
+    program: int
+    value: int
+
+    @property
+    def launch(self) -> HashedKernelRun:
+        """The launch that has stored the element."""
+        return self.execution.observer.launches[self.number - 1]
+
+    def source(self, value: int) -> _Element | None:
+        """Return the element with a hash that an earlier launch has stored; None for an input."""
+        for number in range(self.number - 1, 0, -1):
+            for stored in self.execution.observer.launches[number - 1].stored:
+                index = np.flatnonzero(stored.hashes == np.uint64(value))
+                if len(index):
+                    program = int(stored.programs[index[0]])
+                    return replace(self, number=number, program=program, value=value)
+        return None
 
 
 _RANK = {"equal": 0, "unknown": 1, "differs": 2}
+
+
+def _with_host_choices(
+    answer: Answer, launches: Sequence[HashedKernelRun], sizes: tuple[int, int]
+) -> Answer:
+    """Add to an answer what host code derives from the number of rows.
+
+    Args:
+        answer: The answer about a row that differs.
+        launches: The launches that have computed it, in the whole batch and alone.
+        sizes: Numbers of rows of both batches.
+    """
+    whole, part = launches
+    if whole.kernel != part.kernel:
+        return answer
+    ratio = Fraction(sizes[1], sizes[0])
+    chosen = {
+        f"`{name}`": (whole.constants[name], part.constants.get(name))
+        for name in derived_constants(whole.constants, part.constants, ratio)
+    }
+    chosen.update(more_programs(whole.grid, part.grid, ratio))
+    if not chosen:
+        return answer
+    rows = counted(sizes[0], "row"), counted(sizes[1], "row")
+    texts = (
+        f"{name} is {before} for {rows[0]} and {after} for {rows[1]}"
+        for name, (before, after) in chosen.items()
+    )
+    where = answer.where or (shown_line(part.line) if part.line else "")
+    return replace(answer, where=where, reason=f"{answer.reason}; {', '.join(texts)}")
+
+
+def _element(
+    execution: _Execution, arguments: Mapping[str, Any], maker: Any, value: Any
+) -> _Element:
+    return _Element(
+        execution=execution,
+        arguments=arguments,
+        number=int(maker[0]),
+        program=int(maker[1]),
+        value=int(value),
+    )
+
+
+def _keep_worst(answers: dict[str, Answer], kernel: str, answer: Answer) -> None:
+    """Keep the worse one of the answers about the launches of a kernel."""
+    before = answers.get(kernel)
+    if before is None or _RANK[answer.verdict] > _RANK[before.verdict]:
+        answers[kernel] = answer
 
 
 def _named(name: str, value: Any) -> Iterable[tuple[str, Any]]:
@@ -464,13 +650,11 @@ def _different(
     question: Question,
     subject: str,
     comparison: Comparison,
-    steps: Sequence[Any],
-    hashes: tuple[int, int],
+    difference: Difference | DifferentInputs | None,
     witness: str,
 ) -> Answer:
     """Return the answer with the operation at which two trees differ."""
-    difference = first_difference(steps[0], hashes[0], steps[1], hashes[1])
-    if difference is None:
+    if not isinstance(difference, Difference):
         reason = "the operands are combined in another order, or are different inputs"
         return _answer(question, subject, comparison, "", reason, witness)
     reason = f"{difference.first} in the first, {difference.second} in the second"
@@ -494,60 +678,33 @@ def _runs_of(launch: HashedKernelRun) -> Answer:
     return _answer("runs", subject, Comparison("equal", elements))
 
 
-def _configs_of(
+def _compared(
+    question: Question,
     subject: str,
+    found: LaunchComparison,
     first: HashedKernelRun,
-    second: HashedKernelRun,
-    again: Sequence[Callable[..., Any]],
+    again: Sequence[Callable[[int], tuple[HashedKernelRun | None, Any]]],
 ) -> Answer:
-    """Compare what two launches with the same arguments have stored."""
-    for launch in (first, second):
-        if launch.failure:
-            return _answer("configs", subject, Comparison("unknown", 0), "", launch.failure)
-    elements = 0
-    others = {(stored.start, stored.size): stored for stored in second.stored}
-    unknown: Answer | None = None
-    for stored in first.stored:
-        other = others.get((stored.start, stored.size))
-        if other is None or not np.array_equal(stored.elements, other.elements):
-            reason = f"they store to different elements of `{stored.name}`"
-            return _answer("configs", subject, Comparison("differs", elements), "", reason)
-        comparison = compare(stored.hashes, other.hashes)
-        elements += comparison.elements
-        if comparison.witness is None:
-            continue
-        n = comparison.witness
-        witness = f"element {stored.elements[n]} of `{stored.name}`"
-        if comparison.verdict == "unknown":
-            answer = _unknown("configs", subject, comparison, [first, second], witness)
-            unknown = unknown or answer
-            continue
-        return _config_difference(subject, comparison, (stored, other), n, witness, again, first)
-    if unknown is not None:
-        return unknown
-    if len(first.stored) != len(second.stored):
-        reason = "they store to different arguments"
-        return _answer("configs", subject, Comparison("differs", elements), "", reason)
-    reason = fusion_differs(first, second)
-    verdict = Comparison("unknown" if reason else "equal", elements)
-    return _answer("configs", subject, verdict, "", reason)
+    """Return the answer about two launches with the same arguments.
 
-
-def _config_difference(
-    subject: str,
-    comparison: Comparison,
-    pair: tuple[StoredTensor, StoredTensor],
-    number: int,
-    witness: str,
-    again: Sequence[Callable[..., Any]],
-    first: HashedKernelRun,
-) -> Answer:
-    programs = [int(stored.programs[number]) for stored in pair]
+    Args:
+        question: The question.
+        subject: The two launches.
+        found: Their comparison.
+        first: The first launch.
+        again: Functions that repeat the launches and record the operations of a program.
+    """
+    comparison = Comparison(found.verdict, found.elements)
+    if found.verdict != "differs" or found.stored is None:
+        reason = found.reason or ("" if found.verdict == "equal" else _BY_TORCH)
+        return _answer(question, subject, comparison, _place(found.place), reason, found.witness)
+    programs = [int(stored.programs[found.number]) for stored in found.stored]
     if min(programs) < 0:
-        return _ordered("configs", subject, comparison, [first], witness)
+        return _ordered(question, subject, comparison, [first], found.witness)
     steps = []
     for run, program in zip(again, programs, strict=True):
         launch, _ = run(program)
         steps.append([] if launch is None else launch.steps)
-    hashes = int(pair[0].hashes[number]), int(pair[1].hashes[number])
-    return _different("configs", subject, comparison, steps, hashes, witness)
+    hashes = [int(stored.hashes[found.number]) for stored in found.stored]
+    difference = first_difference(steps[0], hashes[0], steps[1], hashes[1])
+    return _different(question, subject, comparison, difference, found.witness)

@@ -5,22 +5,31 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 from ttools.core.json_document import json_text
 from ttools.core.reports.notebook import Part, Text
 from ttools.core.reports.report import counted
 from ttools.core.reports.result import Result
-from ttools.verifier.reproducibility.differences import Verdict
+from ttools.sanitizer.reproducibility.differences import Verdict
 
 SCHEMA = "ttools.reproducibility/1"
-Question = Literal["runs", "configs", "batch"]
+Question = Literal["runs", "configs", "batch", "devices"]
 #: The verdicts as they are shown.
 _WORDS: Mapping[Verdict, str] = {
     "equal": "proved equal",
     "differs": "differs",
     "unknown": "unknown",
 }
+#: The verdicts in the words of all commands.
+OUTCOMES: Mapping[Verdict, Literal["passed", "failed", "unknown"]] = {
+    "equal": "passed",
+    "differs": "failed",
+    "unknown": "unknown",
+}
+#: Formats that a report of findings has.
+_OF_FINDINGS = ("html", "brief", "sarif", "junit", "github")
 _WIDTH = 80
 #: Maximum number of answers of each verdict and question that are shown.
 _MOST_SHOWN = 6
@@ -31,7 +40,7 @@ class Answer:
     """The answer to one question about a kernel or a function.
 
     Attributes:
-        question: `runs`, `configs` or `batch`.
+        question: `runs`, `configs`, `batch` or `devices`.
         subject: The two executions that are compared.
         verdict: `equal` is proved for the launches that ran; `differs` means that the results may
             differ for some inputs.
@@ -99,18 +108,21 @@ class Reproducibility(Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-compatible data with schema `ttools.reproducibility/1`."""
-        outcomes = {"equal": "passed", "differs": "failed", "unknown": "unknown"}
         return {
             "schema": SCHEMA,
             "function": self.function,
             "target": self.target,
-            "outcome": outcomes[self.verdict],
+            "outcome": OUTCOMES[self.verdict],
             "answers": [asdict(answer) for answer in self.answers],
             "notes": list(self.notes),
         }
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:
-        return {**super()._formats(), "json": lambda: json_text(self.as_dict())}
+        return {
+            **super()._formats(),
+            "json": lambda: json_text(self.as_dict()),
+            **{form: partial(_written, form, self) for form in _OF_FINDINGS},
+        }
 
     def _shown(self) -> Iterator[Part]:
         yield Text("\n".join(self._lines()))
@@ -129,3 +141,10 @@ class Reproducibility(Result):
                 yield f"{question}: {word}: {counted(count - _MOST_SHOWN, 'further comparison')}"
         for note in self.notes:
             yield _wrapped(f"note: {note}")
+
+
+def _written(form: str, result: Reproducibility) -> str:
+    from ttools.core.reports.registry import write_report
+    from ttools.verifier.reproducibility.report import report_of
+
+    return write_report(report_of(result), form)

@@ -1,11 +1,11 @@
-"""Compares hashes of results, and finds the first difference of two expression trees."""
+"""Compares hashes of launches, and finds the first difference of two expression trees."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from ttools.core.location import SourceLocation, shown_place
 from ttools.core.ownership import is_triton_file
 from ttools.sanitizer.reproducibility.follower import LIBRARY, Line, Step
 from ttools.sanitizer.reproducibility.hashes import ORDERED, UNKNOWN, UNSURE, Hashed
-from ttools.sanitizer.reproducibility.run import HashedKernelRun
+from ttools.sanitizer.reproducibility.run import HashedKernelRun, StoredTensor
 
 Verdict = Literal["equal", "differs", "unknown"]
 #: Maximum number of pairs of nodes that are compared.
@@ -64,6 +64,116 @@ def _comparison(differs: Any, is_unknown: Any) -> Comparison:
     return Comparison("equal", differs.size)
 
 
+# ---- launches
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchComparison:
+    """The comparison of what two launches with equal arguments have stored.
+
+    Attributes:
+        verdict: The answer for all elements together.
+        elements: Number of elements that were compared.
+        reason: Why the verdict is `unknown` or `differs`; empty if `stored` shows it.
+        place: Source line of the reason, if known.
+        stored: The two tensors with the first element that differs or is unknown.
+        number: Index of this element in both tensors.
+    """
+
+    verdict: Verdict
+    elements: int
+    reason: str = ""
+    place: SourceLocation | None = None
+    stored: tuple[StoredTensor, StoredTensor] | None = None
+    number: int = 0
+
+    @property
+    def witness(self) -> str:
+        """The first element that differs or is unknown, as text; empty if there is none."""
+        if self.stored is None:
+            return ""
+        return f"element {self.stored[0].elements[self.number]} of `{self.stored[0].name}`"
+
+
+def compare_launches(first: HashedKernelRun, second: HashedKernelRun) -> LaunchComparison:
+    """Compare what two launches with equal arguments have stored.
+
+    If only some programs of the launches were followed, the elements are compared that programs
+    of both have stored.
+
+    Args:
+        first: A launch.
+        second: Another launch, in another configuration or for another target.
+    """
+    for launch in (first, second):
+        if launch.failure:
+            return LaunchComparison(verdict="unknown", elements=0, reason=launch.failure)
+    is_part = first.is_part or second.is_part
+    elements = 0
+    unknown: LaunchComparison | None = None
+    others = _by_argument(second)
+    for key, whole in _by_argument(first).items():
+        other = others.pop(key, None)
+        pair = None if other is None else _same_elements(whole, other, is_part)
+        if pair is None:
+            reason = f"they store to different elements of `{whole.name}`"
+            return LaunchComparison(verdict="differs", elements=elements, reason=reason)
+        comparison = compare(pair[0].hashes, pair[1].hashes)
+        elements += comparison.elements
+        if comparison.witness is None:
+            continue
+        found = LaunchComparison(
+            verdict=comparison.verdict, elements=elements, stored=pair, number=comparison.witness
+        )
+        if comparison.verdict == "differs":
+            return found
+        unknown = unknown or _with_reason(found, (first, second))
+    if unknown is not None:
+        return unknown
+    if others:
+        reason = "they store to different arguments"
+        return LaunchComparison(verdict="differs", elements=elements, reason=reason)
+    if is_part and not elements:
+        reason = "the programs that were followed have stored no common element"
+        return LaunchComparison(verdict="unknown", elements=0, reason=reason)
+    reason = fusion_differs(first, second)
+    return LaunchComparison(
+        verdict="unknown" if reason else "equal", elements=elements, reason=reason
+    )
+
+
+def _by_argument(launch: HashedKernelRun) -> dict[tuple[str, int, int], StoredTensor]:
+    """Return what a launch has stored by name, size of an element, and number among these."""
+    result: dict[tuple[str, int, int], StoredTensor] = {}
+    for stored in launch.stored:
+        number = sum(key[:2] == (stored.name, stored.size) for key in result)
+        result[stored.name, stored.size, number] = stored
+    return result
+
+
+def _same_elements(
+    first: StoredTensor, second: StoredTensor, is_part: bool
+) -> tuple[StoredTensor, StoredTensor] | None:
+    """Return the elements that both have stored; None if they had to be the same and are not."""
+    if np.array_equal(first.elements, second.elements):
+        return first, second
+    if not is_part:
+        return None
+    _, one, other = np.intersect1d(
+        first.elements, second.elements, assume_unique=True, return_indices=True
+    )
+    return first.at(one), second.at(other)
+
+
+def _with_reason(
+    comparison: LaunchComparison, launches: Sequence[HashedKernelRun]
+) -> LaunchComparison:
+    for launch in launches:
+        for reason, place in launch.reasons.items():
+            return replace(comparison, reason=reason, place=place)
+    return comparison
+
+
 # ---- the first difference
 
 
@@ -82,10 +192,20 @@ class Difference:
     second: str
 
 
+@dataclass(frozen=True)
+class DifferentInputs:
+    """Two trees with equal operations whose first different inputs have these hashes."""
+
+    first: int
+    second: int
+
+
 def first_difference(
     first: Sequence[Step], first_hash: int, second: Sequence[Step], second_hash: int
-) -> Difference | None:
+) -> Difference | DifferentInputs | None:
     """Return the operation closest to the result at which two trees differ in structure.
+
+    If only inputs differ, these are returned; they may be results of earlier launches.
 
     Args:
         first: The recorded operations of the first execution.
@@ -95,6 +215,7 @@ def first_difference(
     """
     pairs = deque([(first_hash, second_hash)])
     tried: set[tuple[int, int]] = set()
+    inputs: DifferentInputs | None = None
     while pairs and len(tried) < _MOST_PAIRS:
         pair = pairs.popleft()
         if pair in tried or pair[0] == pair[1]:
@@ -103,14 +224,15 @@ def first_difference(
         one, other = _find(first, pair[0]), _find(second, pair[1])
         if one is None or other is None:
             if one is None and other is None:
-                continue  # two inputs
+                inputs = inputs or DifferentInputs(*pair)
+                continue
             step = (one or other or (None, 0))[0]
             place = None if step is None else step.place
             return Difference(place, _described(one), _described(other))
         if (one[0].operation, one[0].text) != (other[0].operation, other[0].text):
             return Difference(one[0].place, _described(one), _described(other))
         pairs.extend(zip(_operands(*one), _operands(*other), strict=False))
-    return None
+    return inputs
 
 
 def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:

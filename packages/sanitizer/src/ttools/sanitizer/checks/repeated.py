@@ -1,0 +1,85 @@
+"""The base class of checks that repeat a launch as Python to follow its values."""
+
+from __future__ import annotations
+
+import re
+import time
+from math import prod
+
+import numpy as np
+
+from ttools.core.spec import storage_extent
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.eager.observation import OperationObserver, observing_operations
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.sanitizer.checks.check import Check
+from ttools.sanitizer.memory.launch_state import SavedMemory
+
+#: Maximum number of programs of a launch that are followed.
+_MOST_PROGRAMS = 256
+#: Number of programs that are followed before the elapsed time is checked again.
+_AT_ONCE = 32
+#: Seconds after which no further programs of a launch are started.
+_SECONDS = 60.0
+#: A floating-point type in a type of Triton, such as `*fp16` or `tensordesc<bf16[16, 16]>`.
+_FLOAT = re.compile(r"\b(fp|bf|f)\d")
+
+
+class RepeatedCheck(Check):
+    """A check of launches with floating-point numbers, which it repeats with an observer."""
+
+    is_default = False
+    is_slow = True
+
+    _before: SavedMemory | None = None
+
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
+        """Save the memory of a launch with floating-point numbers, so that it can be repeated."""
+        launch = self.checked.launch
+        if self.checked.is_trial or launch.eagerly is None or not has_floats(launch.kernel.plan):
+            return options
+        self._before = SavedMemory(launch.values, self.checked.memory)
+        if launch.written_storages is None:
+            self._before.add(self.checked.book.on_host())
+        return options
+
+    @property
+    def lacks_source(self) -> bool:
+        """True if the launch has floating-point numbers, but no Python source to repeat."""
+        launch = self.checked.launch
+        return launch.eagerly is None and has_floats(launch.kernel.plan)
+
+    def extents(self) -> list[tuple[int, int]]:
+        """Return the first address and the end of the storage of each argument."""
+        extents = (storage_extent(value) for value in self.checked.launch.values)
+        return [e for e in extents if e is not None and e[0] < e[1]]
+
+    def repeat(self, observer: OperationObserver) -> str:
+        """Repeat the launch; return a sentence if some programs were left out."""
+        checked, before = self.checked, self._before
+        launch = checked.launch
+        run = launch.eagerly
+        assert before is not None
+        assert run is not None
+        total = prod(checked.spec.grid)
+        chosen = np.arange(total)
+        if total > _MOST_PROGRAMS and not checked.kernel.waits:
+            chosen = np.unique(np.linspace(0, total - 1, _MOST_PROGRAMS).astype(np.int64))
+        step = len(chosen) if checked.kernel.waits else _AT_ONCE
+        after, monitor, began, done = before.again(), launch.monitor, time.monotonic(), 0
+        before.restore()
+        try:
+            with observing_operations(observer):
+                while done < len(chosen) and (not done or time.monotonic() - began < _SECONDS):
+                    run(",".join(map(str, chosen[done : done + step].tolist())))
+                    done += step
+        finally:
+            launch.monitor = monitor
+            after.restore()
+        followed = min(done, len(chosen))
+        return f"{followed:,} of {total:,} programs were followed" if followed < total else ""
+
+
+def has_floats(plan: ArgumentPlan) -> bool:
+    """Return whether a kernel has arguments that are, or point to, floating-point numbers."""
+    return any(_FLOAT.search(name) for name in plan.types)

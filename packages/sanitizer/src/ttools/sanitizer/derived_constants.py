@@ -1,0 +1,109 @@
+"""Notes on constants of a kernel that host code chooses differently for other sizes of the batch.
+
+Two launches of a run are compared that the same line makes, and whose tensors differ only in one
+extent, which an output has, too. If a constant of the kernel differs, such as a number of parts or
+the size of a block, the bits of a row may depend on the batch. Constants that are proportional to
+this extent only describe it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ttools.core.findings.findings import Finding
+from ttools.core.spec import ArgumentSpec, TensorSpec
+from ttools.sanitizer.checks.reproducibility import Reproducibility
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.reproducibility.host_choices import chosen_constants, derived_constants
+
+#: Operations whose results depend on the order or the number of their parts.
+_ORDERED = frozenset(("tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled", "scf.for", "scf.while"))
+#: Maximum number of launches of a line that are remembered.
+_MOST_REMEMBERED = 16
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What host code passes to a kernel.
+
+    Attributes:
+        tensors: The tensors by name.
+        outputs: Names of the tensors that the kernel may write.
+        constants: Values of `tl.constexpr` parameters and the number of warps, by name.
+    """
+
+    tensors: Mapping[str, ArgumentSpec]
+    outputs: frozenset[str]
+    constants: Mapping[str, Any]
+
+
+class DerivedConstants:
+    """The launches of a run whose constants are compared."""
+
+    def __init__(self) -> None:
+        self._earlier: dict[tuple[str, str | None], list[_Choice]] = {}
+        self._reported: set[tuple[str, str | None, str]] = set()
+
+    def findings(self, checked: CheckedLaunch) -> Iterator[Finding]:
+        """Yield a note for each constant that an earlier launch with another size did not have."""
+        spec = checked.spec
+        key = spec.kernel, spec.site.line
+        module = checked.kernel.module
+        if not any(op.name in _ORDERED or _is_float_atomic(op) for op in module.kernel.walk()):
+            return
+        tensors = {a.name: a for a in spec.arguments if a.tensor}
+        written = checked.launch.kernel.variants.effects.written
+        outputs = frozenset(spec.arguments[n].name for n in written)
+        own = _Choice(tensors, outputs, chosen_constants(checked.launch))
+        earlier = self._earlier.setdefault(key, [])
+        for other in earlier:
+            change = _change(other, own)
+            if change is None:
+                continue
+            argument, axis, before, after = change
+            for name in derived_constants(other.constants, own.constants, Fraction(after, before)):
+                if (*key, name) not in self._reported:
+                    self._reported.add((*key, name))
+                    yield Reproducibility(checked).finding(
+                        "derived_constant",
+                        f"`{name}` is {other.constants[name]!r} if axis {axis} of "
+                        f"`{argument.name}` has the extent {before:,}, and "
+                        f"{own.constants[name]!r} if it has the extent {after:,}",
+                        location=module.kernel.location,
+                        argument=argument,
+                    )
+        if own not in earlier and len(earlier) < _MOST_REMEMBERED:
+            earlier.append(own)
+
+
+def _is_float_atomic(op: Any) -> bool:
+    return op.name == "tt.atomic_rmw" and op.attributes.get("atomic_rmw_op") == "fadd"
+
+
+def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, int] | None:
+    """Return the extent in which all tensors of two launches differ: argument, axis, both values.
+
+    None means that nothing differs, or more than one extent.
+    """
+    if first.tensors.keys() != second.tensors.keys():
+        return None
+    changes: list[tuple[ArgumentSpec, int, int, int]] = []
+    for name, argument in second.tensors.items():
+        one, other = first.tensors[name].tensor, argument.tensor
+        if not (isinstance(one, TensorSpec) and isinstance(other, TensorSpec)):
+            return None
+        if one.dtype != other.dtype or len(one.shape) != len(other.shape):
+            return None
+        changes += [
+            (argument, axis, before, after)
+            for axis, (before, after) in enumerate(zip(one.shape, other.shape, strict=True))
+            if before != after
+        ]
+    pairs = {(before, after) for _, _, before, after in changes}
+    arguments = {argument.name for argument, *_ in changes}
+    if len(pairs) != 1 or len(arguments) != len(changes) or 0 in next(iter(pairs)):
+        return None
+    return changes[0] if arguments & second.outputs else None
