@@ -142,8 +142,19 @@ def for_values(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
     tl.store(y_ptr + offs, tl.where(mask, tl.load(x_ptr + offs), 0.0))
 
 
+@triton.jit
+def of_one_lane(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    row = tl.program_id(0) + tl.arange(0, 1)[:, None]
+    mask = row < n
+    tl.store(y_ptr + row, 1.0)
+
+
 @pytest.mark.parametrize(
-    "kernel", [even_or_masked, ignores_on_purpose, of_other_indices, after_the_access, for_values]
+    "kernel",
+    [
+        *(even_or_masked, ignores_on_purpose, of_other_indices, after_the_access, for_values),
+        of_one_lane,
+    ],
 )
 def test_ordinary_kernels_have_no_note(kernel: Any) -> None:
     found = findings_of(kernel, torch.ones(16), torch.zeros(16), 16, B=16, EVEN=True)

@@ -2,7 +2,8 @@
 
 Triton removes such a mask, so it is found in the module that the front end writes, and kept in a
 comment after the final module. A mask that only another specialisation of the kernel uses is not
-reported: the source must not read its variable at all.
+reported: the source must not read its variable at all. Neither is a mask of a single lane, because
+a grid usually has exactly one program for each element of such a kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -119,12 +121,17 @@ def _masks(function: Operation) -> Iterator[UnusedMask]:
     operations = list(function.walk())
     for number, op in enumerate(operations):
         for value in op.results:
-            is_mask = value.is_tensor and element_type(value.type) == IntegerType(1)
-            if is_mask and not value.uses and _is_forgotten(value.location):
+            if _is_mask(value) and not value.uses and _is_forgotten(value.location):
                 fitting = (other for other in operations[number:] if _lacks(other, value))
                 access = next(fitting, None)
                 if access is not None and access.location and value.location:
                     yield UnusedMask(value.location, access.location, _noun(access))
+
+
+def _is_mask(value: Value) -> bool:
+    """Return whether a value is a tile of conditions with more than one lane."""
+    is_boolean = value.is_tensor and element_type(value.type) == IntegerType(1)
+    return is_boolean and prod(shape_of(value.type)) > 1
 
 
 def _noun(access: Operation) -> str:
