@@ -558,7 +558,7 @@ def line_facts(row: Row) -> str:
 def line_instructions(row: Row) -> str:
     """Describe the share of a line in the instructions of the kernel, with the largest kinds."""
     share = row.get("instruction_share")
-    if not is_known(share) or share < _LEAST_INSTRUCTIONS:
+    if share is None or not is_known(share) or share < _LEAST_INSTRUCTIONS:
         return ""
     kinds = [
         kind if f"{part:.0%}" == f"{share:.0%}" else f"{part:.0%} {kind}"

@@ -48,13 +48,16 @@ class UnusedMask:
 
     Attributes:
         location: Position of the mask, with the name of the variable.
-        access: Position of an access without a mask that has the mask's shape and indices.
+        access: Position of an access that has the mask's shape and indices, and either no mask or
+            one that does not depend on these indices.
         kind: Noun for this access.
+        beside: If True, the access has another mask.
     """
 
     location: SourceLocation
     access: SourceLocation
     kind: str
+    beside: bool = False
 
     @property
     def name(self) -> str:
@@ -75,14 +78,14 @@ def commented_masks(ttir: str) -> tuple[UnusedMask, ...]:
     """Return the masks in the comment that `with_unused_masks` appended."""
     rows: list[list[Any]] = comment(ttir, _COMMENT)
     return tuple(
-        UnusedMask(SourceLocation(file, line, column, name), SourceLocation(*access), kind)
-        for name, (file, line, column), kind, access in rows
+        UnusedMask(SourceLocation(file, line, column, name), SourceLocation(*access), kind, beside)
+        for name, (file, line, column), kind, access, beside in rows
     )
 
 
 def _row(mask: UnusedMask) -> list[Any]:
     places = [(place.file, place.line, place.column) for place in (mask.location, mask.access)]
-    return [mask.name, places[0], mask.kind, places[1]]
+    return [mask.name, places[0], mask.kind, places[1], mask.beside]
 
 
 def unused_masks(written: str) -> list[UnusedMask]:
@@ -125,7 +128,9 @@ def _masks(function: Operation) -> Iterator[UnusedMask]:
                 fitting = (other for other in operations[number:] if _lacks(other, value))
                 access = next(fitting, None)
                 if access is not None and access.location and value.location:
-                    yield UnusedMask(value.location, access.location, _noun(access))
+                    yield UnusedMask(
+                        value.location, access.location, _noun(access), _is_masked(access)
+                    )
 
 
 def _is_mask(value: Value) -> bool:
@@ -138,15 +143,21 @@ def _noun(access: Operation) -> str:
     return "atomic access" if access.has(ATOMIC) else "store" if access.has(WRITES) else "load"
 
 
+def _is_masked(op: Operation) -> bool:
+    return op.mask is not None and number_of(op.mask) != 1
+
+
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access without a mask that could have the given mask.
+    """Return whether an operation is an access that could have the given mask.
+
+    It has no mask, or one that does not depend on the indices that the given mask compares.
 
     The mask must have the shape of the access, apart from axes along which it is broadcast, and
     must bound indices from which the address is computed.
     """
     if not op.has(READS, WRITES) or op.operand("ptr") is None:
         return False
-    if op.mask is not None and number_of(op.mask) != 1:
+    if _is_masked(op) and op.mask is not None and _indices(op.mask) & _indices(mask):
         return False
     extents, own = shape_of(op.address.type), shape_of(mask.type)
     if len(own) != len(extents) or any(n not in (1, m) for n, m in zip(own, extents, strict=True)):
