@@ -25,6 +25,14 @@ def fills(y_ptr, tiles, STEP: tl.constexpr):
 
 
 @triton.jit
+def fills_while(y_ptr, tiles, STEP: tl.constexpr):
+    t = tl.program_id(0)
+    while t < tiles:
+        tl.store(y_ptr + t * 16 + tl.arange(0, 16), t.to(tl.float32))
+        t += STEP if STEP else tl.num_programs(0)
+
+
+@triton.jit
 def fills_triangle(y_ptr, tiles):
     for t in range(tl.program_id(0), tiles):
         tl.store(y_ptr + t * 16 + tl.arange(0, 16), t.to(tl.float32))  # type: ignore[attr-defined]
@@ -47,12 +55,14 @@ def test_an_axis_that_is_not_read() -> None:
     assert notes(rows_only, (9, 1), x, more=(17,), B=16) == set()
 
 
+@pytest.mark.parametrize("kernel", [fills, fills_while])
 @pytest.mark.parametrize("step", [4, 2])
-def test_a_step_that_is_not_the_number_of_programs(step: int) -> None:
-    (note,) = notes(fills, (3,), more=(10,), STEP=step)
+def test_a_step_that_is_not_the_number_of_programs(kernel: Any, step: int) -> None:
+    (note,) = notes(kernel, (3,), more=(10,), STEP=step)
     assert f"steps by {step}, and the launch has 3 programs: step by num_programs" in note
 
 
 def test_steps_that_are_right_have_no_note() -> None:
     assert notes(fills, (3,), more=(9,), STEP=3) == set()
+    assert notes(fills_while, (3,), more=(9,), STEP=0) == set()
     assert notes(fills_triangle, (3,), more=(9,)) == set()

@@ -183,3 +183,16 @@ def test_shared_memory_of_the_emulated_gpu(
     assert out[0, 0] == 512
     messages = [f.message for f in report.findings]
     assert [sentence in message for message in messages] == [True] if sentence else messages == []
+
+
+def test_a_configuration_that_the_autotuner_skips_is_a_note() -> None:
+    configs = [triton.Config({"B": 128, "BK": 64}, num_stages=stages) for stages in (8, 2)]
+    tuned = triton.autotune(configs, key=[])(staged_product_kernel)
+    with map_devices(CUDA):
+        a = torch.ones(128, 512, dtype=torch.float16, device="cuda")
+        b = torch.ones(512, 128, dtype=torch.float16, device="cuda")
+        with sanitize(checks=["launch"]) as report:
+            tuned[(1,)](a, b, torch.zeros(128, 128, device="cuda"), 512)
+    (finding,) = report.findings
+    assert (finding.kind, finding.severity) == ("refused_launch", "note")
+    assert finding.message.endswith("; Triton's autotuner skips this configuration")

@@ -101,6 +101,39 @@ def test_loops_functions_and_atomics(kernel: Any, kind: str) -> None:
 
 
 @triton.jit
+def forgets_the_bound_of_an_index(x_ptr, index_ptr, y_ptr, n, limit, B: tl.constexpr):
+    offs = tl.arange(0, B)
+    inside = offs < n
+    index = tl.load(index_ptr + offs, mask=inside, other=0)
+    valid = (index >= 0) & (index < limit)
+    tl.store(y_ptr + offs, tl.load(x_ptr + index, mask=inside), mask=inside)
+
+
+def test_a_bound_of_a_loaded_index_that_another_mask_does_not_contain() -> None:
+    x, y, index = torch.ones(16), torch.zeros(16), torch.arange(16)
+    (note,) = findings_of(forgets_the_bound_of_an_index, x, index, y, 16, 16, B=16)
+    assert note.location is not None
+    assert note.message == (
+        f"mask `valid` is never used, and the load in line {note.location.line + 1} has a mask "
+        "that does not depend on its indices"
+    )
+    assert note.help == "combine `valid` with the mask of the load, or remove the variable"
+    error, _ = findings_of(forgets_the_bound_of_an_index, x, index * 2, y, 16, 16, B=16)
+    assert error.help == (
+        f"combine `valid` (line {note.location.line}), which is never used, with the mask of this "
+        "load"
+    )
+
+
+@triton.jit
+def masks_rows_and_columns(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.arange(0, B)
+    in_rows = (offs < n)[:, None]
+    at = offs[:, None] + offs[None, :] * 0
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=(offs < n)[:, None]), mask=(offs < n)[:, None])
+
+
+@triton.jit
 def even_or_masked(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
     offs = tl.arange(0, B)
     mask = offs < n
@@ -142,8 +175,19 @@ def for_values(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
     tl.store(y_ptr + offs, tl.where(mask, tl.load(x_ptr + offs), 0.0))
 
 
+@triton.jit
+def of_one_lane(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+    row = tl.program_id(0) + tl.arange(0, 1)[:, None]
+    mask = row < n
+    tl.store(y_ptr + row, 1.0)
+
+
 @pytest.mark.parametrize(
-    "kernel", [even_or_masked, ignores_on_purpose, of_other_indices, after_the_access, for_values]
+    "kernel",
+    [
+        *(even_or_masked, ignores_on_purpose, of_other_indices, after_the_access, for_values),
+        *(of_one_lane, masks_rows_and_columns),
+    ],
 )
 def test_ordinary_kernels_have_no_note(kernel: Any) -> None:
     found = findings_of(kernel, torch.ones(16), torch.zeros(16), 16, B=16, EVEN=True)

@@ -225,3 +225,28 @@ def test_the_element_of_a_tile_in_a_loop() -> None:
         gathered[(1,)](torch.ones(4, 16), slots, torch.ones(8, 16), N=16, B=16)
     (finding,) = report.findings
     assert (finding.help or "").startswith("`slot` is -2, loaded from `slot_ptr[6]`: a padding")
+
+
+@triton.jit
+def embedded(ids_ptr, w_ptr, y_ptr, D: tl.constexpr):
+    t, d = tl.program_id(0), tl.arange(0, D)
+    row = w_ptr + tl.load(ids_ptr + t) * D
+    tl.store(y_ptr + t * D + d, tl.load(row + d))
+
+
+@triton.jit
+def converted(ids_ptr, w_ptr, y_ptr, D: tl.constexpr):
+    t = tl.program_id(0)
+    word, d = tl.load(ids_ptr + t).to(tl.int64), tl.arange(0, D)
+    tl.store(y_ptr + t * D + d, tl.load(w_ptr + word * D + d))
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(embedded, "index"), (converted, "word")])
+def test_only_a_variable_that_holds_the_index_is_named(kernel: Any, name: str) -> None:
+    ids = torch.tensor([1, -9, 0], dtype=torch.int32)
+    with sanitize() as report:
+        kernel[(3,)](ids, torch.ones(4, 16), torch.ones(3, 16), D=16)
+    assert (report.findings[0].help or "").startswith(
+        f"`{name}` is -9, loaded from `ids_ptr[1]`: a padding entry? Make the load only where "
+        f"`{name} >= 0`"
+    )

@@ -100,8 +100,8 @@ def test_a_failure_shows_its_line_and_advice() -> None:
         "    `--verbose` shows a text for an issue about the compiler.",
         "",
         "  tried 1 case",
-        "  not checked: speed: nothing was timed; GPU-specific behaviour: compiled code,",
-        "      memory model, rounding of tf32 products",
+        "  not checked: speed: nothing was timed; without --on gpu: the GPU's compiler",
+        "      and memory model, and the rounding of tf32 products",
         "  help: --write-tests DIR writes each failure as a pytest file",
     ]
     assert "    of two lines" in text_of(found, "k.py:softmax", verbose=True)

@@ -40,6 +40,37 @@ def assigned_names(*nodes: ast.AST) -> set[str]:
     return _names(nodes, ast.Store)
 
 
+def assigned_name(source: str, line: int, column: int) -> str:
+    """Return the variable to which a statement assigns the value of a call; empty if there is none.
+
+    The call may be converted by a method, as in `slot = tl.load(slot_ptr).to(tl.int64)`, but must
+    not be a part of another expression.
+
+    Args:
+        source: Source text.
+        line: Line of the call.
+        column: Column of the call, from 1.
+    """
+    around = functions_around(source, line)
+    for node in ast.walk(around[-1]) if around else ():
+        if isinstance(node, ast.Assign):
+            for target, value in _assignments(node.targets[0], node.value):
+                place = value.lineno, value.col_offset + 1
+                is_call = isinstance(value, ast.Call) and place == (line, column)
+                if is_call and isinstance(target, ast.Name):
+                    return target.id
+    return ""
+
+
+def _assignments(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the single assignments of `a, b = x, y`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, own in zip(target.elts, value.elts, strict=False):
+            yield from _assignments(one, own)
+    else:
+        yield target, value
+
+
 def read_names(node: ast.AST) -> set[str]:
     """Return the names that are read anywhere inside a node."""
     return _names((node,), ast.Load)

@@ -16,6 +16,10 @@ from ttools.core.reports import numbers
 from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
+#: Shares of instructions below this one are not described.
+_LEAST_INSTRUCTIONS = 0.01
+#: Number of kinds of instructions that are described for a line.
+_MOST_KINDS = 3
 #: The kind of a value, which determines its format.
 Kind = Literal[
     "text", "count", "number", "tenths", "hundredths", "time", "share", "amount", "bytes", "shares"
@@ -403,6 +407,19 @@ LINES = (
         phrase="{} of the CPU time",
     ),
     Metric("told_by", "text", "source", "`estimate` if not all launches were counted.", _OF_RUN),
+    Metric(
+        *("instruction_share", "share", "share of instructions"),
+        "Share of the line in the instructions that the kernel executes on the GPU.",
+        _CODE,
+        needs="cuda",
+        short="instructions",
+    ),
+    Metric(
+        *("instruction_mix", "shares", "instructions"),
+        "This share by kind of instruction.",
+        _CODE,
+        needs="cuda",
+    ),
 )
 
 ACCESSES = (
@@ -535,7 +552,21 @@ def line_facts(row: Row) -> str:
     often = f"{row['executions']:,} times" if row["executions"] else ""
     work = ": ".join(filter(None, (often, "; ".join(done))))
     spent = "".join(f"about {phrase}" for phrase in phrases(row, "time_share"))
-    return "; ".join(filter(None, (spent, work)))
+    return "; ".join(filter(None, (spent, line_instructions(row), work)))
+
+
+def line_instructions(row: Row) -> str:
+    """Describe the share of a line in the instructions of the kernel, with the largest kinds."""
+    share = row.get("instruction_share")
+    if share is None or not is_known(share) or share < _LEAST_INSTRUCTIONS:
+        return ""
+    kinds = [
+        kind if f"{part:.0%}" == f"{share:.0%}" else f"{part:.0%} {kind}"
+        for kind, part in row["instruction_mix"].items()
+        if part >= _LEAST_INSTRUCTIONS
+    ]
+    of_kinds = f" ({', '.join(kinds[:_MOST_KINDS])})" if kinds else ""
+    return f"{share:.0%} of the instructions{of_kinds}"
 
 
 def finite(data: Any) -> Any:

@@ -43,7 +43,7 @@ CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
 #: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
     "speed: nothing was timed",
-    "GPU-specific behaviour: compiled code, memory model, rounding of tf32 products",
+    "without --on gpu: the GPU's compiler and memory model, and the rounding of tf32 products",
 )
 
 

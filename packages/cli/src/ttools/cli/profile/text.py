@@ -31,6 +31,7 @@ from ttools.profiler.metrics import (
     Row,
     chosen,
     is_sampled,
+    line_instructions,
     phrases,
 )
 
@@ -571,8 +572,9 @@ def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
 
 
 def _line_work(row: Row) -> str:
-    """Return what a line does: bytes, masked lanes and operations."""
-    done = phrases(row, "loaded", "stored", "atomic")
+    """Return what a line does: its share of the instructions, bytes, masked lanes, operations."""
+    done = [line_instructions(row)] if line_instructions(row) else []
+    done += phrases(row, "loaded", "stored", "atomic")
     done += [f"{masked(row)} masked"] if masked(row) else []
     done += [_operations(row["operations"])] if row["operations"] else []
     return ", ".join(done)

@@ -2,7 +2,8 @@
 
 Triton removes such a mask, so it is found in the module that the front end writes, and kept in a
 comment after the final module. A mask that only another specialisation of the kernel uses is not
-reported: the source must not read its variable at all.
+reported: the source must not read its variable at all. Neither is a mask of a single lane, because
+a grid usually has exactly one program for each element of such a kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -47,13 +49,16 @@ class UnusedMask:
 
     Attributes:
         location: Position of the mask, with the name of the variable.
-        access: Position of an access without a mask that has the mask's shape and indices.
+        access: Position of an access that has the mask's shape and indices, and either no mask or
+            one that does not depend on these indices.
         kind: Noun for this access.
+        beside: If True, the access has another mask.
     """
 
     location: SourceLocation
     access: SourceLocation
     kind: str
+    beside: bool = False
 
     @property
     def name(self) -> str:
@@ -74,14 +79,14 @@ def commented_masks(ttir: str) -> tuple[UnusedMask, ...]:
     """Return the masks in the comment that `with_unused_masks` appended."""
     rows: list[list[Any]] = comment(ttir, _COMMENT)
     return tuple(
-        UnusedMask(SourceLocation(file, line, column, name), SourceLocation(*access), kind)
-        for name, (file, line, column), kind, access in rows
+        UnusedMask(SourceLocation(file, line, column, name), SourceLocation(*access), kind, beside)
+        for name, (file, line, column), kind, access, beside in rows
     )
 
 
 def _row(mask: UnusedMask) -> list[Any]:
     places = [(place.file, place.line, place.column) for place in (mask.location, mask.access)]
-    return [mask.name, places[0], mask.kind, places[1]]
+    return [mask.name, places[0], mask.kind, places[1], mask.beside]
 
 
 def unused_masks(written: str) -> list[UnusedMask]:
@@ -138,27 +143,40 @@ def _masks(function: Operation) -> Iterator[UnusedMask]:
     operations = list(function.walk())
     for number, op in enumerate(operations):
         for value in op.results:
-            is_mask = value.is_tensor and element_type(value.type) == IntegerType(1)
-            if is_mask and not value.uses and _is_forgotten(value.location):
+            if _is_mask(value) and not value.uses and _is_forgotten(value.location):
                 fitting = (other for other in operations[number:] if _lacks(other, value))
                 access = next(fitting, None)
                 if access is not None and access.location and value.location:
-                    yield UnusedMask(value.location, access.location, _noun(access))
+                    yield UnusedMask(
+                        value.location, access.location, _noun(access), _is_masked(access)
+                    )
+
+
+def _is_mask(value: Value) -> bool:
+    """Return whether a value is a tile of conditions with more than one lane."""
+    is_boolean = value.is_tensor and element_type(value.type) == IntegerType(1)
+    return is_boolean and prod(shape_of(value.type)) > 1
 
 
 def _noun(access: Operation) -> str:
     return "atomic access" if access.has(ATOMIC) else "store" if access.has(WRITES) else "load"
 
 
+def _is_masked(op: Operation) -> bool:
+    return op.mask is not None and number_of(op.mask) != 1
+
+
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access without a mask that could have the given mask.
+    """Return whether an operation is an access that could have the given mask.
+
+    It has no mask, or one that does not depend on the indices that the given mask compares.
 
     The mask must have the shape of the access, apart from axes along which it is broadcast, and
     must bound indices from which the address is computed.
     """
     if not op.has(READS, WRITES) or op.operand("ptr") is None:
         return False
-    if op.mask is not None and number_of(op.mask) != 1:
+    if _is_masked(op) and op.mask is not None and _indices(op.mask) & _indices(mask):
         return False
     extents, own = shape_of(op.address.type), shape_of(mask.type)
     if len(own) != len(extents) or any(n not in (1, m) for n, m in zip(own, extents, strict=True)):

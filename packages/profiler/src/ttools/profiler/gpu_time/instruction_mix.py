@@ -5,7 +5,7 @@ Both are computed from the machine code and the trip counts of its loops.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,24 +34,32 @@ class Executed:
 
     Attributes:
         units: Number of instructions by unit, see `units.unit_of`.
-        lines: Number of instructions by source line; the key None stands for unknown lines.
+        lines: Number of instructions by unit, by source line; the key None stands for unknown
+            lines.
         shared: Number of wavefronts: an access to shared memory takes one or more of these passes.
         conflicts: Number of additional wavefronts due to lanes that request different words of one
             bank, by the source line of the access; the key None stands for unknown lines.
     """
 
     units: Counter[str]
-    lines: Mapping[Line | None, float]
+    lines: Mapping[Line | None, Counter[str]]
     shared: float
     conflicts: Mapping[Line | None, float]
 
     @property
     def mix(self) -> Mapping[str, float]:
         """Return the share of each kind of instruction, the largest first."""
+        return self._shares(self.units)
+
+    def mix_of_line(self, line: Line) -> Mapping[str, float]:
+        """Return the share of each kind of a line's instructions in those of the kernel."""
+        return self._shares(self.lines.get(line, Counter()))
+
+    def _shares(self, units: Counter[str]) -> Mapping[str, float]:
         kinds: Counter[str] = Counter()
-        for unit, n in self.units.items():
+        for unit, n in units.items():
             kinds[_KINDS.get(unit, unit)] += n
-        total = kinds.total()
+        total = self.units.total()
         return {kind: n / total for kind, n in kinds.most_common() if n}
 
     @property
@@ -76,13 +84,14 @@ def executed_of(code: MachineCode, trips: Sequence[float]) -> Executed:
     units: Counter[str] = Counter()
     shared, banks = 0.0, shared_wavefronts(code)
     conflicts: dict[Line | None, float] = {}
-    lines: dict[Line | None, float] = {}
+    lines: defaultdict[Line | None, Counter[str]] = defaultdict(Counter)
     for number, times in (*enumerate(trips), (None, 1.0)):
         for at, instruction in code.body(number):
             if instruction.rare:
                 continue
-            units[unit_of(instruction)] += times  # type: ignore[assignment]
-            lines[instruction.line] = lines.get(instruction.line, 0.0) + times
+            unit = unit_of(instruction)
+            units[unit] += times  # type: ignore[assignment]
+            lines[instruction.line][unit] += times  # type: ignore[assignment]
             if at in banks:
                 shared += times * banks[at]
                 if (more := banks[at] - least_wavefronts(instruction)) > 0:

@@ -17,7 +17,9 @@ from ttools.core.location import SourceLocation, shown_path
 from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LineCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_by
+from ttools.profiler.report.changed_kernels import saved_share
 from ttools.profiler.report.idle_masks import masked_loads_in_loops, share_of_masks
+from ttools.profiler.report.index_divisions import index_divisions, with_constant_divisors
 from ttools.profiler.report.product_operands import product_operands
 from ttools.profiler.report.repeated_divisions import repeated_divisions
 from ttools.profiler.report.signatures import Evidence
@@ -34,6 +36,7 @@ Kind = Literal[
     "bank_conflicts",
     "repeated_division",
     "idle_mask",
+    "index_division",
 ]
 #: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
@@ -54,6 +57,9 @@ _DIVISIONS, _DIVIDING = 4, 0.25
 #: The mask of a load in a loop is reported if a program executes it at least this many times, if it
 #: disables no lane, and if the kernel executes this share fewer instructions without such masks.
 _IDLE, _IDLE_SHARE = 4, 0.1
+#: Divisions of indices are reported if the kernel executes this share fewer instructions with
+#: constant divisors.
+_INDEX_SHARE = 0.1
 #: An access gets no hint if it moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
@@ -132,11 +138,13 @@ def advise(
     Args:
         evidence: Facts about the launches of one signature.
         alike: The same for all signatures of the kernel.
-        line_costs: If True, the kernel may be compiled again to determine what masks cost.
+        line_costs: If True, the kernel may be compiled again to determine what masks and divisions
+            of indices cost.
     """
     rules = dict(_RULES)
     if line_costs:
         rules["idle_mask"] = partial(_idle_masks, alike=alike)
+        rules["index_division"] = _index_divisions
     hints = [
         Hint(
             kind=kind,
@@ -444,8 +452,7 @@ def _divisions(evidence: Evidence) -> Hints:
     for division in divisions:
         place = division.location
         line = _line(evidence, place)
-        share = executed.lines.get((Path(place.file).name, place.line), 0.0)
-        share /= executed.units.total() or 1.0
+        share = sum(executed.mix_of_line((Path(place.file).name, place.line)).values())
         if line is None or share < _DIVIDING:
             continue
         times = max(division.copies, line.executions / counts.programs if division.in_loop else 0)
@@ -500,6 +507,35 @@ def _idle_masks(evidence: Evidence, alike: Sequence[Evidence]) -> Hints:
             f"{share:.0%} fewer instructions"
         )
         yield place, share, sentence, _SPECIALISE
+
+
+def _index_divisions(evidence: Evidence) -> Hints:
+    """Yield divisions of indices by parameters that cost many instructions."""
+    counts = evidence.counts
+    if counts is None or evidence.inspection.machine_code is None:
+        return
+    ttir = evidence.inspection.compilation.texts["ttir"]
+    divisions = index_divisions(ttir)
+    if not divisions:
+        return
+    numbers = [number for division in divisions for number in division.numbers]
+    share = saved_share(evidence.inspection, counts, with_constant_divisors(ttir, numbers))
+    if share is None or share < _INDEX_SHARE:
+        return
+    names = dict.fromkeys(name for division in divisions for name in division.parameters)
+    by = " and ".join(f"`{name}`" for name in names)
+    lines = "this line" if len(divisions) == 1 else "these lines"
+    sentence = (
+        f"indices are divided by {by}; with constant divisors in {lines}, the kernel executes "
+        f"{share:.0%} fewer instructions"
+    )
+    advice = (
+        f"declare {by} as `tl.constexpr` if a few values occur, because the kernel is compiled for "
+        "each of them; or use one axis of the grid or of the tile for each dimension, so that no "
+        "index must be divided"
+    )
+    for division in divisions:
+        yield division.location, share, sentence, advice
 
 
 def _line(evidence: Evidence, place: SourceLocation) -> LineCounts | None:

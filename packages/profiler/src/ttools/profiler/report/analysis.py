@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
@@ -49,6 +49,7 @@ from ttools.profiler.report.frames import (
 from ttools.profiler.report.signatures import (
     MOST,
     Evidence,
+    SignatureKey,
     SignatureStats,
     distinguishing_parts,
     evidence_of,
@@ -68,6 +69,7 @@ _BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
 _PROJECTED = ("projected_s", "projected_low_s", "projected_high_s")
 #: A kernel's name and its configuration as text.
 _Kernel = tuple[str, str]
+_K = TypeVar("_K")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +259,8 @@ def analyse(
         target: The target for which kernels are compiled.
         compiler: Holds the kernels that earlier analyses have compiled.
         complete: If False, skip everything slow: remaining counting and all compilation.
-        line_costs: If True, kernels are compiled again to determine what masks cost.
+        line_costs: If True, kernels are compiled again to determine what masks and divisions of
+                indices cost.
         progress: Called whenever the analysis has advanced.
     """
     inspections: list[Inspection] = []
@@ -319,6 +322,7 @@ class _Analysis:
         kernels = (sample for sample in self._samples if sample.kind == "kernel")
         self._signatures = signatures_of(kernels, variants)
         self._evidence = self._all_evidence()
+        self._mixes: dict[SignatureKey, Executed] = {}
         self._by_signature = {evidence.signature.key: evidence for evidence in self._evidence}
         self._rows = {
             signature.key: row for signature, row in self._signature_rows(self._signatures)
@@ -328,7 +332,8 @@ class _Analysis:
         """Return all figures of the run.
 
         Args:
-            line_costs: If True, kernels are compiled again to determine what masks cost.
+            line_costs: If True, kernels are compiled again to determine what masks and divisions of
+                indices cost.
         """
         rows = self._rows
         notes = dict(self._session.notes)
@@ -341,7 +346,7 @@ class _Analysis:
             samples=self._samples,
             frame=self._kernels(),
             signatures=signature_frame(list(rows.values())),
-            lines=line_frame(self._samples),
+            lines=line_frame(self._samples, self._executed_by_kernel()),
             accesses=access_frame(
                 (rows[evidence.signature.key], evidence.accesses) for evidence in self._evidence
             ),
@@ -437,22 +442,39 @@ class _Analysis:
 
     def _add_instructions(self, frame: pd.DataFrame, keys: Sequence[_Kernel]) -> None:
         """Add the instruction mix of each kernel's signature that requests most bytes in total."""
-        largest: dict[_Kernel, tuple[float, Executed]] = {}
-        for evidence in self._evidence:
-            code = evidence.inspection.machine_code
-            if code is None or evidence.counts is None:
-                continue
-            moved = evidence.signature.requested * evidence.signature.launches
-            key = evidence.kernel, evidence.config
-            if key not in largest or moved > largest[key][0]:
-                warps = evidence.inspection.resources.warps
-                largest[key] = moved, executed_by(code, evidence.counts, warps)
-        executed = [largest[key][1] if key in largest else None for key in keys]
+        largest = self._executed(lambda evidence: (evidence.kernel, evidence.config))
+        executed = [largest.get(key) for key in keys]
         frame["instruction_mix"] = [dict(own.mix) if own else None for own in executed]
         frame["bank_conflicts"] = [own.conflict_share if own else None for own in executed]
         frame["bank_conflict_lines"] = [
             dict(own.conflict_lines) if own else None for own in executed
         ]
+
+    def _executed_by_kernel(self) -> dict[str, Executed] | None:
+        """Return the instructions that each kernel executes; None without an NVIDIA GPU."""
+        if self._target is None or self._target.backend != "cuda":
+            return None
+        return self._executed(lambda evidence: evidence.kernel)
+
+    def _executed(self, key: Callable[[Evidence], _K]) -> dict[_K, Executed]:
+        """Return the instructions of the signatures that request most bytes in total, by a key."""
+        largest: dict[_K, tuple[float, Evidence]] = {}
+        for evidence in self._evidence:
+            if evidence.inspection.machine_code is None or evidence.counts is None:
+                continue
+            moved = evidence.signature.requested * evidence.signature.launches
+            if moved > largest.get(key(evidence), (-math.inf,))[0]:
+                largest[key(evidence)] = moved, evidence
+        return {own: self._executed_of(evidence) for own, (_, evidence) in largest.items()}
+
+    def _executed_of(self, evidence: Evidence) -> Executed:
+        code, counts = evidence.inspection.machine_code, evidence.counts
+        assert code is not None
+        assert counts is not None
+        key = evidence.signature.key
+        if key not in self._mixes:
+            self._mixes[key] = executed_by(code, counts, evidence.inspection.resources.warps)
+        return self._mixes[key]
 
     # ---- advice
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from ttools.core.reports.report import config_text
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LineCounts, WorkCounts
+from ttools.profiler.gpu_time.instruction_mix import Executed
 from ttools.profiler.gpu_time.roofline import bound, peaks_of, waves_of
 from ttools.profiler.metrics import (
     ACCESSES,
@@ -299,10 +301,16 @@ def _access_row(access: AccessQuality) -> dict[str, Any]:
 _Line = tuple[str, str, int]
 
 
-def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
+def line_frame(
+    samples: Sequence[Sample], executed: Mapping[str, Executed] | None = None
+) -> pd.DataFrame:
     """Return a row per kernel and line of source, over all launches, in the order of the source.
 
     Times are NaN for kernels that were not sampled.
+
+    Args:
+        samples: Launches of a run.
+        executed: The instructions that each kernel executes on the GPU; None without an NVIDIA GPU.
     """
     lines: dict[_Line, LineCounts] = {}
     times: defaultdict[_Line, float] = defaultdict(float)
@@ -334,9 +342,19 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
                 else {}
             ),
             "told_by": "estimate" if key[0] in estimated else "counts",
+            **_instructions((executed or {}).get(key[0]), key),
         }
         for key, counts in lines.items()
     ]
-    return pd.DataFrame(rows, columns=[metric.name for metric in LINES]).sort_values(
+    present: list[Needs] = [] if executed is None else ["cuda"]
+    return pd.DataFrame(rows, columns=column_names(LINES, *present)).sort_values(
         ["kernel", "file", "line"], ignore_index=True
     )
+
+
+def _instructions(executed: Executed | None, line: _Line) -> dict[str, Any]:
+    """Return a line's share of the instructions; nothing if the instructions are unknown."""
+    if executed is None:
+        return {}
+    mix = executed.mix_of_line((PurePath(line[1]).name, line[2]))
+    return {"instruction_share": sum(mix.values()), "instruction_mix": dict(mix)}

@@ -8,23 +8,16 @@ the difference between the instructions of two compilations.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.stages import compile_for
-from ttools.core.errors import TtoolsError
-from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 from ttools.ir.dialects.traits import LOADS
 from ttools.ir.nesting import definition_depth, loop_depth
 from ttools.ir.parser import parse_module
 from ttools.profiler.counting.counts import WorkCounts
-from ttools.profiler.gpu_time.instruction_mix import executed_by
+from ttools.profiler.report.changed_kernels import saved_share
 
 #: A load of a tile through pointers with a mask, and perhaps with values for the other lanes.
 _MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:, %[\w#:]+)?)?")
@@ -73,32 +66,5 @@ def share_of_masks(
         counts: Work of a launch in which these masks disable no lane.
         numbers: Numbers of the loads, see `masked_loads_in_loops`.
     """
-    code, warps = inspection.machine_code, inspection.resources.warps
-    if code is None:
-        return None
-    source, target = inspection.source, inspection.target
     text = without_masks(inspection.compilation.texts["ttir"], numbers)
-    options = tuple(sorted(source.options.items()))
-    other = _compiled(text, source.name, options, target)
-    if other is None or other.machine_code is None:
-        return None
-    before = executed_by(code, counts, warps).units.total()
-    after = executed_by(other.machine_code, counts, other.resources.warps).units.total()
-    return (before - after) / before if before else None
-
-
-@lru_cache(maxsize=64)
-def _compiled(
-    ttir: str, name: str, options: tuple[tuple[str, Any], ...], target: Target
-) -> Inspection | None:
-    """Compile the text of a kernel; return None if Triton's compiler rejects it."""
-    with tempfile.TemporaryDirectory(prefix="ttools-masks-") as folder:
-        file = Path(folder) / f"{name}.ttir"
-        file.write_text(ttir)
-        source = KernelSource(name=name, path=file, options=dict(options))
-        try:
-            inspection = Inspection(compile_for(source, target))
-            inspection.readings()
-        except TtoolsError:
-            return None
-        return inspection
+    return saved_share(inspection, counts, text)

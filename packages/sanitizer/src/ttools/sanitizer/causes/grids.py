@@ -8,7 +8,8 @@ from math import prod
 
 from ttools.interpreter.analysis.launch_values import KernelValues
 from ttools.interpreter.analysis.linear import Linear
-from ttools.ir import Module, Operation
+from ttools.ir import Module, Operation, Value
+from ttools.ir.dataflow import passings
 from ttools.ir.dialects.traits import LOOP
 from ttools.sanitizer.analysis.dataflow import program_axis
 from ttools.sanitizer.causes.failed_access import scalars_of
@@ -79,17 +80,43 @@ def _wrong_steps(
 ) -> Iterator[WrongStep]:
     values = KernelValues(module.kernel, grid, scalars)
     for loop in module.kernel.walk():
-        if loop.has(LOOP) and loop.loop_bounds is not None:
-            yield from _of_loop(loop, values, (*grid, 1, 1))
+        if loop.has(LOOP):
+            for lower, step in _counters(loop):
+                yield from _of_loop(loop, values.of(lower), values.of(step), values, (*grid, 1, 1))
 
 
-def _of_loop(loop: Operation, values: KernelValues, grid: Sequence[int]) -> Iterator[WrongStep]:
+def _counters(loop: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield the first value and the step of each counter of a loop.
+
+    The counters of a `while` loop are the values to which every iteration adds a number.
+    """
+    if loop.loop_bounds is not None:
+        lower, _, step = loop.loop_bounds
+        yield lower, step
+        return
+    passed: dict[Value, list[Value]] = {}
+    for passing in passings(loop):
+        for value, receiver in zip(passing.values, passing.receivers, strict=True):
+            passed.setdefault(receiver, []).append(value)
+    for values in passed.values():
+        if len(values) != 2:
+            continue
+        lower, following = values
+        add = following.defining_op
+        if add is not None and add.declaration.python == "Add":
+            for own, step in (add.operands, add.operands[::-1]):
+                # The body receives the value from the block with the condition of the loop.
+                if any(values is passed.get(before) for before in passed.get(own, ())):
+                    yield lower, step
+
+
+def _of_loop(
+    loop: Operation, lower: object, step: object, values: KernelValues, grid: Sequence[int]
+) -> Iterator[WrongStep]:
     """Yield a loop that starts at the program id and steps by another number.
 
     A step of 1 is not reported, as in a loop over the part of a matrix above its diagonal.
     """
-    assert loop.loop_bounds is not None
-    lower, _, step = map(values.of, loop.loop_bounds)
     if not isinstance(lower, Linear) or not isinstance(step, Linear) or step.terms:
         return
     axes = [int(str(atom[1])) for atom in lower.terms if atom[0] == "program"]

@@ -31,6 +31,9 @@ _NEGATIVE_LOADED = (
     "where `{negative} >= 0`"
 )
 _NEGATIVE_MASKED = "; the mask does not reject negative indices"
+_FORGOTTEN_BESIDE = (
+    "combine `{mask}` (line {line}), which is never used, with the mask of this {{access}}"
+)
 _FORGOTTEN = "pass `{mask}` (line {line}), which is never used, as the mask of this {{access}}"
 _UNBOUNDED = "the mask does not bound {}: also compare it with the extent of this tensor"
 _SCALAR = (
@@ -114,7 +117,8 @@ def _template(outside: Outside) -> str:
     if _is_descriptor(site):
         return _DESCRIPTOR
     if (mask := outside.forgotten) is not None:
-        return _FORGOTTEN.format(mask=mask.name, line=mask.location.line)
+        template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
+        return template.format(mask=mask.name, line=mask.location.line)
     if outside.local is not None:
         return outside.local.text.replace("{", "{{").replace("}", "}}")
     if region is not None and _is_inside_if_dense(outside, region):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
@@ -16,6 +17,7 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds
 
 #: Kernels are compiled for this GPU if none is named; no other GPU has more shared memory.
 _LARGEST = "sm_90"
+_SKIPPED = "Triton's autotuner skips this configuration"
 
 
 class GpuRules(Check):
@@ -33,7 +35,8 @@ class GpuRules(Check):
             severity="error",
             meaning="A GPU rejects the launch: the grid or a cluster is too large, a program needs "
             "too many threads or too much memory, a tensor is in host memory, or a kernel is "
-            "autotuned while a CUDA graph is captured.",
+            "autotuned while a CUDA graph is captured; a note if Triton's autotuner skips the "
+            "configuration.",
         ),
     }
 
@@ -47,7 +50,13 @@ class GpuRules(Check):
         launch = self.checked.launch
         if not launch.on_gpu or launch.kernel.source is None:
             return ()
-        return map(self._refused, self.checked.kernel.remember(GpuRules, self._of_memory))
+        refused = map(self._refused, self.checked.kernel.remember(GpuRules, self._of_memory))
+        if self.checked.spec.site.choices == 1:
+            return refused
+        return [
+            replace(finding, severity="note", message=f"{finding.message}; {_SKIPPED}")
+            for finding in refused
+        ]
 
     def _of_memory(self) -> Sequence[Violation]:
         limits, launch = limits_in_force(), self.checked.launch

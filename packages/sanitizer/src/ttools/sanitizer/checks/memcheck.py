@@ -23,9 +23,10 @@ from ttools.core.gpus.launch_rules import (
     DESCRIPTOR_STRIDES_END,
     RULES,
 )
-from ttools.core.location import user_location
+from ttools.core.location import source_lines, user_location
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec, TensorSpec
+from ttools.core.syntax_trees import assigned_name
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.positions import position_of
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
@@ -120,7 +121,8 @@ class Memcheck(Check):
         "unused_mask": Kind(
             severity="note",
             meaning="A mask is assigned to a variable that the kernel never reads, and a later "
-            "access of the same shape and indices has no mask.",
+            "access of the same shape and indices has no mask, or one that does not depend on "
+            "them.",
         ),
         "local_mask": Kind(
             severity="note",
@@ -237,13 +239,19 @@ class Memcheck(Check):
         return kernel.remember(commented_masks, lambda: commented_masks(kernel.ttir))
 
     def _unused_mask(self, mask: UnusedMask) -> Finding:
+        lacks = "has a mask that does not depend on its indices" if mask.beside else "has no mask"
+        remedy = (
+            f"combine `{mask.name}` with the mask of"
+            if mask.beside
+            else f"pass `mask={mask.name}` to"
+        )
         return self.finding(
             "unused_mask",
             f"mask `{mask.name}` is never used, and the {mask.kind} in line {mask.access.line} "
-            "has no mask",
+            + lacks,
             location=mask.location,
-            related=(Related(message=f"this {mask.kind} has no mask", location=mask.access),),
-            help=f"pass `mask={mask.name}` to the {mask.kind}, or remove the variable",
+            related=(Related(message=f"this {mask.kind} {lacks}", location=mask.access),),
+            help=f"{remedy} the {mask.kind}, or remove the variable",
             count=0,
         )
 
@@ -442,10 +450,17 @@ class _FailedAccess:
             region=self.region,
             argument=self.spec.argument(self.site.parameter),
             table=self._index_table(),
-            index=(self.index.location.name or "") if self.index is not None else "",
+            index=self._index_name(),
             element=self._element_loaded(),
             cause=self.explained.cause if self.explained is not None else None,
         )
+
+    def _index_name(self) -> str:
+        """Return the variable that the index was loaded into; empty if there is none."""
+        if self.index is None:
+            return ""
+        place = self.index.location
+        return assigned_name("".join(source_lines(place.file)), place.line, place.column)
 
     def _element_loaded(self) -> tuple[int, int] | None:
         if self.index is None:

@@ -26,7 +26,10 @@ MESSAGE = (
     "an operand of {} is negative: the result is truncated and reaches memory or an address; "
     "Python, and Triton for constants, would floor it"
 )
-HELP = "use `(a % n + n) % n` for a remainder, or keep the operands from being negative"
+HELP = (
+    "use `(a % n + n) % n` for a remainder, and `(a - (a % n + n) % n) // n` for a quotient, or "
+    "keep the operands from being negative"
+)
 _DEEPEST = 16
 
 

@@ -64,6 +64,7 @@ class _Answer(Struct):
     findings: list[_Finding]
     too_large: str = ""
     configs: list[list[int]] = []
+    rounded_products: list[str] = []
     drew: bool = False
     replaced: list[str] = []
     log: Any = None

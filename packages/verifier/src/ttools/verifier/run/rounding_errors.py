@@ -43,7 +43,7 @@ def explained_by_rounding(problem: Mismatch, run: Callable[[str], Trial]) -> Mis
     if "wrong_values" not in trial.classes or not trial.accuracy:
         return problem
     for finding in trial.accuracy["findings"]:
-        sentence = f"{_ONLY_ROUNDING}; {finding['message']}"
+        sentence = f"{_ONLY_ROUNDING}; {_in_line(finding['where'])}{finding['message']}"
         return _located(problem, sentence, finding["where"], finding["help"])
     return _without_finding(problem, trial.accuracy["outputs"])
 
@@ -72,6 +72,12 @@ def _without_finding(problem: Mismatch, outputs: list[dict[str, Any]]) -> Mismat
     if worst["where"]:
         sentence += f", and {worst['share']:.0%} of its errors arise in this line"
     return _located(problem, sentence, worst["where"], _WIDER)
+
+
+def _in_line(where: str) -> str:
+    """Return an introduction that names the line of a place `FILE:LINE:COLUMN`; empty without."""
+    parts = where.rsplit(":", 2)
+    return f"the errors arise in line {parts[1]}: " if len(parts) == 3 else ""
 
 
 def _located(problem: Mismatch, sentence: str, where: str, help_text: str) -> Mismatch:

@@ -10,6 +10,9 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 
 T = TypeVar("T")
+#: Finite values that all differ. Other kinds differ in some elements only, which small tensors may
+#: not contain.
+_DISTINCT = "graded"
 
 
 def shrunk(
@@ -43,6 +46,8 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
     """Yield cases that are one step simpler, the largest steps first."""
     if (case.values != "drawn" or case.values_of) and not case.reuse:
         yield replace(case, values="drawn", values_of={})
+        if case.values != _DISTINCT:
+            yield replace(case, values=_DISTINCT, values_of={})
     if case.views:
         yield replace(case, views={})
     if case.only_grad:

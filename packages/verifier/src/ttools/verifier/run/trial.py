@@ -38,6 +38,7 @@ class Trial:
         unsupported: Reason why the candidate could not be run or checked; empty if it was.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
+        rounded_products: Places of the matrix products whose operands a GPU rounds to tf32.
         configs: Integers that each configuration of the autotuners passes to kernels, by its
             number.
         launches: Number of launches of the call.
@@ -73,6 +74,7 @@ class Trial:
     unsupported: str = ""
     constants: list[int] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
+    rounded_products: list[str] = field(default_factory=list)
     configs: list[list[int]] = field(default_factory=list)
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
@@ -370,6 +372,7 @@ class Trials:
             right=right,
             constants=answer["constants"],
             kernels=answer["kernels"],
+            rounded_products=list(map(_in_one_line, answer.get("rounded_products", []))),
             configs=answer.get("configs", []),
             launches=answer["launches"],
             arguments=[key for key, value in sent.items() if _has_tensor(value)],

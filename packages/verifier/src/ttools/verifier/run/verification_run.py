@@ -22,6 +22,7 @@ from ttools.core.device_map.map_option import emulated_gpu
 from ttools.core.device_map.mapping import VARIABLE
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.location import shown_path
 from ttools.core.process.channel import WorkerEndedError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.plan import Case, Plan
@@ -124,6 +125,8 @@ class VerificationRun:
         self._unfinished = self._limited = self._repeated = False
         self._gpu = ""
         self._cases_tried: list[Case] = []
+        #: The first case with ordinary values whose products a GPU rounds, and their places.
+        self._rounded: tuple[Case, list[str]] | None = None
         self._all_sizes: dict[str, Any] = {}
         self._constants = ConstantReferences()
         self._largest_errors: dict[str, float] = {}
@@ -184,6 +187,8 @@ class VerificationRun:
             if self._options.on == "gpu":
                 self._activity = "running cases on the GPU"
                 self._ask_gpu()
+            else:
+                self._compare_with_tf32()
             self._activity = "analysing all sizes of the domain"
             self._report_progress()
             self._try_all_sizes(plan)
@@ -293,6 +298,8 @@ class VerificationRun:
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
         self._note_configs(trial.configs)
+        if trial.rounded_products and case.values == "drawn" and self._rounded is None:
+            self._rounded = case, trial.rounded_products
         for warning in trial.warnings:
             _keep_plainest(self._warned, (warning.failure, warning.where), warning, case)
         for name in trial.replaced:
@@ -510,6 +517,21 @@ class VerificationRun:
                 )
         except NotLoadedError as error:
             self._unsupported[f"on the GPU, the candidate {error.message}"] = None
+
+    def _compare_with_tf32(self) -> None:
+        """Note whether a result is wrong if the operands of products are rounded to tf32."""
+        if self._failed or self._rounded is None:
+            return
+        case, places = self._rounded
+        trial = self._anew(case, dot="as-written", plan=False)
+        wrong = (problem for problem in trial.problems if problem.failure == "wrong_values")
+        if (problem := next(wrong, None)) is not None:
+            place = shown_path(places[0].rpartition(":")[0])  # without the column
+            self._note(
+                f"a GPU rounds the float32 operands of the matrix product in {place} to tf32, "
+                f"which is less accurate than the tolerance: {problem.detail}; "
+                '`input_precision="ieee"` computes in float32'
+            )
 
     # ---- the result
     def _shrink(self) -> None:

@@ -44,6 +44,7 @@ from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.recording import PlanRecorder
+from ttools.verifier.workers.rounded_products import rounded_products
 from ttools.verifier.workers.tuned import ChosenConfig
 from ttools.verifier.workers.value_log import logged
 
@@ -134,6 +135,7 @@ class Candidate:
             "launches": 0,
             "constants": [],
             "kernels": [],
+            "rounded_products": [],
             "too_large": "",
         }
         tensors = results.tensors_of(arguments)
@@ -325,6 +327,7 @@ class Candidate:
             seen["too_large"] = seen["too_large"] or _too_large(launch.grid)
             if kernel.name not in seen["kernels"]:
                 seen["kernels"].append(kernel.name)
+                seen["rounded_products"] += rounded_products(kernel.variants.ttir)
             for value in kernel.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
