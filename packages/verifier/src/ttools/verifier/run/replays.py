@@ -40,6 +40,9 @@ _FIRST_UNSEEN = 6
 #: One in this many of the remaining plans, and of those of calls with special values, is executed
 #: on other inputs with the same special values, at random.
 _ONE_IN = 4
+#: The first plans, and one in `_ONE_IN` of the others, are also executed with another byte in new
+#: memory, less than `_BYTES`, so that numbers are finite.
+_FIRST_FILLED, _BYTES = 3, 0x7F
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
 #: Values with which a plan is executed again to show that its kernels do nothing. A kernel that
@@ -52,7 +55,7 @@ _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
 #: Bytes that a number takes, and bytes of numbers that any plan may contain.
-_NUMBER_BYTES, _LEAST_DATA = 4, 256
+_NUMBER_BYTES, _LEAST_DATA = 4, 512
 #: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
 #: Share of a result that torch must have moved, if the reference computes.
@@ -92,7 +95,7 @@ class Replays:
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
-        self.cases = self.unseen = self._executions = 0
+        self.cases = self.unseen = self._executions = self._filled = 0
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
@@ -217,6 +220,8 @@ class Replays:
             return [(_not_computed(f"{part} is a copy of {tables[part]}"), case)], False
         if not is_new:
             return [], True
+        if problem := self._depends_on_new_memory(case, sent, again.right, phase):
+            return [(problem, case)], False
         several = partial(self._is_shown, case, sent, again.right, _kept(answer["reads"]), phase)
         if answer["is_filled"] and several(_is_right, launches=False):
             detail = "the result is the same if the launches of the call are left out"
@@ -227,6 +232,24 @@ class Replays:
             detail = f"{of_part} was made by torch's `{operator}`, and the kernels only copy it"
             return [(_not_computed(detail), case)], False
         return [], True
+
+    def _depends_on_new_memory(
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float
+    ) -> Mismatch | None:
+        """Return a failure if a correct plan is wrong with other contents of new memory.
+
+        Candidates are called with NaN in new memory, by which the checks recognise it.
+        """
+        number = self._hidden.next("fill")
+        if self.unseen > _FIRST_FILLED and number % _ONE_IN:
+            return None
+        self._filled += 1
+        byte = number % _BYTES if self._filled % 2 else 0
+        again = self._execute(case, sent, right, phase, fill=byte)
+        if not again.problems:
+            return None
+        detail = f"the result depends on the contents of new memory, here bytes of {byte:#x}"
+        return Mismatch("unwritten", f"{detail}: {again.problems[0].detail}", {"replay": True})
 
     def _check_special(
         self, case: Case, trial: Trial, fresh: Case, reads: list[str], *, is_only: bool
@@ -300,7 +323,7 @@ class Replays:
         return compared > 1 and is_shown is not False
 
     def _execute(
-        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: bool
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: Any
     ) -> Trial:
         worker = self._process()
         if worker is None:
