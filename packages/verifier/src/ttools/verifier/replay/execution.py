@@ -39,6 +39,8 @@ _SOURCE = Path("the plan")
 #: Integers are data if at least this many different ones are too large for indices; the limit of
 #: indices is at least this.
 _FEWEST_DATA, _LEAST_LIMIT = 8, 4096
+#: Arguments have fractions if a smaller share of their elements is integral.
+_FEW_INTEGRAL = 0.5
 #: Types of integers that may be data, by Triton's names.
 _INTEGERS = {
     f"{sign}{bits}": getattr(torch, f"int{bits}") for sign in "iu" for bits in (16, 32, 64)
@@ -67,6 +69,7 @@ class Executor:
         self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
         self._finishing = ComputedValues()
         self._moved = MovedValues()
+        self._has_fractions = False
         self.copied: list[list[str]] = []
         self.finished: list[list[str]] = []
         self.moved: list[list[Any]] = []
@@ -136,6 +139,9 @@ class Executor:
         self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
         self._finishing, self.finished = ComputedValues(), []
         self._constants = ConstantValues(numbers_of(plan))
+        floats = [e for e in tensors.values() if e.is_floating_point() and e.numel()]
+        shares = [float(_are_integral(tensor).double().mean()) for tensor in floats]
+        self._has_fractions = bool(shares) and max(shares) < _FEW_INTEGRAL
 
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
         taken = list(views_of((*step.arguments, *step.keywords.values())))
@@ -217,7 +223,8 @@ class Executor:
         run = selecting_run(spec.kernel)
         if run is None:
             raise PlanError("a plan is executed outside a run")
-        integers = _IntegerData(plan, spec, written, memory)
+        fractions = self._has_fractions
+        integers = _IntegerData(plan, spec, written, memory, has_fractions=fractions)
         launch_again(_SOURCE, spec, ttir, self._kernels[ttir], values, run, self._timeout)
         large = integers.large()
         for storage in integers.floats | large:
@@ -238,13 +245,21 @@ class _IntegerData:
         spec: A launch that is about to be made.
         written: Numbers of the storages that it may write to.
         memory: The storages of the execution.
+        has_fractions: If True, the floats among the arguments are not integral, so that integral
+            doubles are data, too.
 
     Attributes:
         floats: Storages to which the launch writes floats.
     """
 
     def __init__(
-        self, plan: Plan, spec: LaunchSpec, written: Iterable[int], memory: _Memory
+        self,
+        plan: Plan,
+        spec: LaunchSpec,
+        written: Iterable[int],
+        memory: _Memory,
+        *,
+        has_fractions: bool,
     ) -> None:
         chosen = set(written)
         self._limit = max([_LEAST_LIMIT, *(storage.size for storage in plan.storages)])
@@ -260,7 +275,7 @@ class _IntegerData:
             dtype = _INTEGERS.get(pointee)
             if pointee.startswith(("fp", "bf")):
                 self.floats.add(view.storage)
-            if pointee == "fp64":
+            if pointee == "fp64" and has_fractions:
                 dtype = torch.float64
             if dtype is not None:
                 size = plan.storages[view.storage].size // dtype.itemsize
@@ -277,10 +292,10 @@ class _IntegerData:
         for storage, (numbers, before) in self._before.items():
             if numbers.dtype == torch.float64:
                 changed = numbers[numbers.view(torch.int64) != before.view(torch.int64)]
-                # Large floats are even integers, unless they are made of integers.
-                integral = changed[changed == changed.trunc()]
+                integral = changed[_are_integral(changed)]
                 is_mostly_integral = 2 * integral.numel() >= changed.numel()
-                changed = integral[integral % 2 == 1] if is_mostly_integral else integral[:0]
+                has_many_bits = integral != integral.float().double()
+                changed = integral[has_many_bits] if is_mostly_integral else integral[:0]
             else:
                 changed = numbers[numbers != before].long()
             data = changed[(changed > self._limit) | (changed < -self._limit)].sort().values
@@ -361,6 +376,11 @@ class _Memory:
         )
         if not is_same:
             raise PlanError("it returns a different tensor than the plan specifies")
+
+
+def _are_integral(floats: torch.Tensor) -> torch.Tensor:
+    doubles = floats.detach().double()
+    return doubles == doubles.trunc()
 
 
 def _filled(data: bytes) -> Any:

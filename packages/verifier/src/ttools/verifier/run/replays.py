@@ -40,9 +40,9 @@ _FIRST_UNSEEN = 6
 #: One in this many of the remaining plans, and of those of calls with special values, is executed
 #: on other inputs with the same special values, at random.
 _ONE_IN = 4
-#: The first plans, and one in `_ONE_IN` of the others, are also executed with another byte in new
-#: memory, less than `_BYTES`, so that numbers are finite.
-_FIRST_FILLED, _BYTES = 3, 0x7F
+#: The first plans, and one in `_ONE_IN` of the others, are also executed with zeros, and with
+#: another byte of at most `_BYTES`, in new memory. Repeated, such bytes are positive numbers.
+_FIRST_FILLED, _BYTES = 2, 0x7E
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
 #: Values with which a plan is executed again to show that its kernels do nothing. A kernel that
@@ -95,7 +95,7 @@ class Replays:
         #: Digests of the plans whose results were correct on other inputs, and of their constants.
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
-        self.cases = self.unseen = self._executions = self._filled = 0
+        self.cases = self.unseen = self._executions = 0
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
@@ -243,13 +243,13 @@ class Replays:
         number = self._hidden.next("fill")
         if self.unseen > _FIRST_FILLED and number % _ONE_IN:
             return None
-        self._filled += 1
-        byte = number % _BYTES if self._filled % 2 else 0
-        again = self._execute(case, sent, right, phase, fill=byte)
-        if not again.problems:
-            return None
-        detail = f"the result depends on the contents of new memory, here bytes of {byte:#x}"
-        return Mismatch("unwritten", f"{detail}: {again.problems[0].detail}", {"replay": True})
+        for byte in (0, 1 + number % _BYTES):
+            again = self._execute(case, sent, right, phase, fill=byte)
+            if again.problems:
+                what = f"the contents of new memory, here bytes of {byte:#x}"
+                detail = f"the result depends on {what}: {again.problems[0].detail}"
+                return Mismatch("unwritten", detail, {"replay": True})
+        return None
 
     def _check_special(
         self, case: Case, trial: Trial, fresh: Case, reads: list[str], *, is_only: bool
@@ -410,7 +410,7 @@ class Replays:
             return ""
         return (
             f"the candidate reads elements of {_listed(reads)} on the host, and passes constants "
-            "that may contain a result"
+            "or numbers that may contain a result"
         )
 
     def _not_replayed(self, reason: str) -> list[tuple[Mismatch, Case]]:
