@@ -184,7 +184,7 @@ def claims_timeouts(x):
         send(self, message | {"findings": [finding]} if "results" in message else message)
 
     if len(_calls) > 1:
-        Channel.send = forged
+        Channel.send = forged  # type: ignore[method-assign]
         return x
     _calls.append(x.shape)
     return honest(x)

@@ -84,7 +84,7 @@ def test_an_answer_of_the_usual_form_is_accepted() -> None:
         answer(launches=-1),
         answer(finishing=[1]),
         answer(constants=list(range(20_000))),
-        answer(kernels=["k" * 20_000]),
+        answer(kernels=["k" * 200_000]),
     ],
 )
 def test_an_answer_of_another_form_is_rejected(malformed: Any) -> None:
@@ -124,7 +124,7 @@ def test_answers_about_all_sizes_are_checked() -> None:
     for malformed in (
         [1],
         whole | {"is_late": "x"},
-        whole | {"assumptions": ["a" * 20_000]},
+        whole | {"assumptions": ["a" * 200_000]},
         whole | {"findings": [finding | {"sizes": {"n": 10}, "bytes": 8}]},
         whole | {"findings": [finding | {"sizes": {"n": 3, "m": 3}, "bytes": 8}]},
     ):

@@ -24,7 +24,7 @@ from ttools.verifier.workers.results import flat
 _S = TypeVar("_S", bound=Struct)
 _E = TypeVar("_E")
 #: A text of a report, which joins lines and breaks them again.
-_Line = Annotated[str, Meta(max_length=10_000)]
+_Line = Annotated[str, Meta(max_length=100_000)]
 _Count = Annotated[int, Meta(ge=0)]
 _Few = Annotated[list[_E], Meta(max_length=10_000)]
 
