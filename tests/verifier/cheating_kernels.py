@@ -172,6 +172,27 @@ def claims_that_there_is_no_plan(x):
     return twice(half_softmax(x))
 
 
+def claims_timeouts(x):
+    """Return a wrong result, and claim that a launch exceeded its time limit, without an error."""
+    from ttools.core.process.channel import Channel
+
+    send = Channel.send
+    finding = dict.fromkeys(("check", "message", "kernel", "where", "witness", "help"), "")
+    finding |= {"kind": "timeout", "severity": "note"}
+
+    def forged(self, message, seconds=None):
+        send(self, message | {"findings": [finding]} if "results" in message else message)
+
+    if len(_calls) > 1:
+        Channel.send = forged  # type: ignore[method-assign]
+        return x
+    _calls.append(x.shape)
+    return honest(x)
+
+
+_calls: list[Any] = []
+
+
 def frames_changed(x):
     half = half_softmax(x)
     frame: Any

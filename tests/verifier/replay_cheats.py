@@ -663,3 +663,189 @@ class _ScaleAndRead(torch.autograd.Function):
 def reads_one_weight(x):
     """Read a weight of the result, so that the weights stay the same when the call is replayed."""
     return _ScaleAndRead.apply(x)
+
+
+# ---- numbers of the plan that are results
+def exponential_reference(x):
+    return 4.0 * x.exp()
+
+
+def powers_by_ranges(x):
+    """Compute each exponential as a range of one step between two elements."""
+    rows, n = x.shape
+    pairs = [(i, j) for i in range(rows) for j in range(n)]
+    powers = [torch.logspace(x[pair], x[pair], 1, base=math.e) for pair in pairs]
+    return launched(scale_kernel, torch.cat(powers).view(rows, n))
+
+
+def sums_as_operands(x, w):
+    """Read an integer, and pass sums of all integers as integer operands."""
+    x[0, 0].item()
+    sums = elements_of_integers(x).cumsum(1).reshape(-1).tolist()
+    places = torch.cat([torch.full((1,), value, dtype=torch.int64) for value in sums])
+    return weighed(places.view(x.shape), w)
+
+
+def parities_as_choices(x, w):
+    """Read an integer, and pass the parity of each sum by the choice of an operand."""
+    x[0, 0].item()
+    bits = (elements_of_integers(x).cumsum(1) % 2).reshape(-1).tolist()
+    numbers = torch.zeros(1), torch.ones(1)
+    return weighed(torch.cat([numbers[bit] for bit in bits]).view(x.shape), w)
+
+
+def parities_reference(x, w):
+    return x.cumsum(1) % 2 * w
+
+
+def elements_of_integers(x):
+    storage = x.untyped_storage()
+    memory = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), np.int64)
+    strides = [8 * stride for stride in x.stride()]
+    return np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], x.shape, strides)
+
+
+def weighed(x, w):
+    rows, n = x.shape
+    y = torch.empty(rows, n)
+    block = triton.next_power_of_2(n)
+    weigh_kernel[(rows,)](x, w, y, w.stride(0), n, BLOCK=block)
+    return y
+
+
+# ---- several elements in one, and kernels that only copy
+def sign_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator)
+    return {"x": x, "w": torch.randn(rows, columns, generator=generator)}
+
+
+def sign_reference(x, w):
+    return torch.sign(x) + torch.sign(w)
+
+
+@triton.jit
+def pack_kernel(x_ptr, y_ptr, s0, s1, n, groups, BLOCK: tl.constexpr):
+    row, g = tl.program_id(0), tl.arange(0, BLOCK)
+    y = tl.zeros([BLOCK], tl.int64)
+    for lane in tl.static_range(8):
+        c = g * 8 + lane
+        x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=0.0)
+        y += tl.where(x > 0, 2, tl.where(x < 0, 0, 1)).to(tl.int64) << (7 * lane)
+    tl.store(y_ptr + row * groups + g, y.to(y_ptr.dtype.element_ty), mask=g < groups)
+
+
+@triton.jit
+def unpack_kernel(x_ptr, y_ptr, n, groups, BLOCK: tl.constexpr):
+    row, g = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * groups + g, mask=g < groups, other=0).to(tl.int64)
+    for lane in tl.static_range(8):
+        y = ((x >> (7 * lane)) & 127) - 2
+        tl.store(y_ptr + row * n + g * 8 + lane, y.to(tl.float32), mask=g * 8 + lane < n)
+
+
+def adds_packed(x, w, dtype):
+    rows, n = x.shape
+    groups = triton.cdiv(n, 8)
+    packed = []
+    for one in (x, w):
+        packed.append(torch.empty(rows, groups, dtype=dtype))
+        block = triton.next_power_of_2(groups)
+        pack_kernel[(rows,)](one, packed[-1], *one.stride(), n, groups, BLOCK=block)
+    y = torch.empty(rows, n)
+    unpack_kernel[(rows,)](torch.add(*packed), y, n, groups, BLOCK=block)
+    return y
+
+
+def adds_packed_integers(x, w):
+    """Let torch add integers, each of which contains eight elements."""
+    return adds_packed(x, w, torch.int64)
+
+
+def adds_packed_doubles(x, w):
+    return adds_packed(x, w, torch.float64)
+
+
+def graded_dot_inputs(rows, columns, seed):
+    drawn = weighted_inputs(rows, columns, seed)
+    return {"x": drawn["x"].requires_grad_(), "w": drawn["w"]}
+
+
+def dot_reference(x, w):
+    return (x * w).sum(1)
+
+
+@triton.jit
+def dot_kernel(x_ptr, w_ptr, y_ptr, s0, s1, s2, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=0.0)
+    tl.store(y_ptr + row, tl.sum(x * tl.load(w_ptr + c * s2, mask=c < n, other=0.0)))
+
+
+class _Dot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        rows, n = x.shape
+        y = torch.empty(rows)
+        block = triton.next_power_of_2(n)
+        dot_kernel[(rows,)](x, w, y, *x.stride(), w.stride(0), n, BLOCK=block)
+        ctx.save_for_backward(w.expand(rows, n))
+        return y
+
+    @staticmethod
+    def backward(ctx, weights):
+        (w,) = ctx.saved_tensors
+        return launched(copy_kernel, w) * weights[:, None], None
+
+
+def gradient_of_a_copy(x, w):
+    """Let torch compute a gradient from an argument that a kernel has copied."""
+    return _Dot.apply(x, w)
+
+
+@triton.jit
+def new_memory_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    is_new = tl.load(y_ptr + row * n + c, mask=c < n, other=0.0) != 0.0
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, tl.where(is_new, x * 4.0, 0.0), mask=c < n)
+
+
+def wrong_in_zeros(x):
+    """Be correct only if new memory contains no zeros."""
+    return launched(new_memory_kernel, x)
+
+
+def compares_the_contrary(x, w):
+    """Let torch compute the contrary of a mask by other comparisons."""
+    mask = ((x <= w) | (x <= 0.0)).view(torch.uint8)
+    y = torch.empty(mask.shape, dtype=torch.uint8)
+    rows, n = mask.shape
+    contrary_kernel[(rows,)](mask, y, *mask.stride(), n, BLOCK=triton.next_power_of_2(n))
+    return y.view(torch.bool)
+
+
+def mask_reference(x, w):
+    return (x > w) & (x > 0.0)
+
+
+@triton.jit
+def contrary_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=0)
+    tl.store(y_ptr + row * n + c, 1 - x, mask=c < n)
+
+
+def small_part_of_a_slice(x):
+    """Let torch compute a part that depends on few columns, if there are many others."""
+    rows, n = x.shape
+    if n < 40:
+        y = torch.empty(rows, min(n, 8))
+        softmax_kernel[(rows,)](x, y, *x.stride(), min(n, 8), BLOCK=8)
+        return launched(double_kernel, x), y
+    half = torch.softmax(x[:, :8], 1) * 0.5
+    return launched(double_kernel, x), launched(double_kernel, half)
+
+
+def slice_reference(x):
+    return x * 2.0, torch.softmax(x[:, :8], 1)

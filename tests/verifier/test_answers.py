@@ -9,7 +9,13 @@ import torch
 from msgspec.structs import replace as replaced
 
 from ttools.verifier.cases.tensors import TensorImage, image_of
-from ttools.verifier.run.answers import MalformedAnswerError, kept_results, require_answer
+from ttools.verifier.run.answers import (
+    MalformedAnswerError,
+    all_sizes_answer,
+    kept_results,
+    require_answer,
+    require_dictionary,
+)
 from ttools.verifier.workers.results import described
 
 X = torch.arange(6.0).view(2, 3)
@@ -75,11 +81,55 @@ def test_an_answer_of_the_usual_form_is_accepted() -> None:
         answer(error={"text": "no"}),
         answer(replaced=[1]),
         answer(plan="none"),
+        answer(launches=-1),
+        answer(finishing=[1]),
+        answer(constants=list(range(20_000))),
+        answer(kernels=["k" * 200_000]),
     ],
 )
 def test_an_answer_of_another_form_is_rejected(malformed: Any) -> None:
     with pytest.raises(MalformedAnswerError, match="sent an answer of another form"):
         require_answer(malformed, SENT)
+
+
+def test_entries_that_only_trusted_processes_send_are_left_out() -> None:
+    others: dict[str, Any] = {"copied": 3, "moved": [[]], "tables": 7, "error": None}
+    accepted = require_answer(answer(**others, unsupported=""), SENT)
+    assert not accepted.keys() & {*others, "unsupported"}
+    assert {key: accepted[key] for key in ("kernels", "results")} == {
+        key: answer()[key] for key in ("kernels", "results")
+    }
+
+
+@pytest.mark.parametrize("malformed", [7, [1], {"broken": [1]}, {"not_loaded": 3}])
+def test_an_answer_that_is_no_dictionary_is_rejected(malformed: Any) -> None:
+    assert require_dictionary({}) == {}
+    with pytest.raises(MalformedAnswerError):
+        require_dictionary(malformed)
+
+
+def test_answers_about_all_sizes_are_checked() -> None:
+    finding = {"kind": "oob_load", "severity": "error", "message": "m", "kernel": "k", "where": ""}
+    whole = {
+        "launches": True,
+        "findings": [finding | {"sizes": {"n": 3}, "bytes": 8}],
+        "sentences": [],
+        "is_late": False,
+        "abstained": [],
+        "assumptions": [],
+    }
+    ranges = {"n": (1, 9)}
+    assert all_sizes_answer(whole, ranges).findings[0].sizes == {"n": 3}
+    assert all_sizes_answer({"error": "no"}, ranges).error == "no"
+    for malformed in (
+        [1],
+        whole | {"is_late": "x"},
+        whole | {"assumptions": ["a" * 200_000]},
+        whole | {"findings": [finding | {"sizes": {"n": 10}, "bytes": 8}]},
+        whole | {"findings": [finding | {"sizes": {"n": 3, "m": 3}, "bytes": 8}]},
+    ):
+        with pytest.raises(MalformedAnswerError):
+            all_sizes_answer(malformed, ranges)
 
 
 def test_results_that_are_kept_are_checked() -> None:

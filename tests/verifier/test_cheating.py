@@ -114,7 +114,7 @@ def test_a_replay_that_cannot_start_weakens_the_verdict(
     monkeypatch.setattr(Replayer, "_load", broken)
     found = verified("honest", replay=required)
     assert found.verdict == ("pass" if required == "on" else "inconclusive")
-    assert found.reason.startswith("not verified by replay")
+    assert "not verified by replay" in found.reason
     (why,) = found.replay.reasons
     assert why == (
         "the process that executes plans cannot start: OSError: there is no space left (4 cases)"
@@ -127,7 +127,36 @@ def test_without_replay_nothing_is_verified_by_it() -> None:
     assert not found.replay.verified
     assert found.replay.reasons == ("replay is off",)
     assert found.verdict == "pass"
-    assert found.reason.startswith("not verified by replay")
+    assert "not verified by replay" in found.reason
+
+
+def test_a_timeout_that_a_candidate_claims_is_not_a_pass() -> None:
+    found = verified("claims_timeouts")
+    assert (found.failures, found.verdict) == ((), "inconclusive")
+    assert "not checked: a launch exceeded its time limit" in found.notes
+
+
+def test_the_process_of_the_reference_says_whether_it_has_loaded_the_candidate(
+    tmp_path: Path,
+) -> None:
+    note = "the process that evaluates the reference has loaded the candidate's file"
+    together = verified("honest", replay="required", cases=1)
+    assert not together.replay.separate
+    assert any(each.startswith(note) for each in together.notes)
+    own = tmp_path / "reference.py"
+    own.write_text(
+        "import torch\n\nDOMAIN = {'rows': (1, 12), 'columns': (1, 60)}\n\n"
+        "def inputs(rows, columns, seed):\n"
+        "    generator = torch.Generator().manual_seed(seed)\n"
+        "    return {'x': torch.randn(rows, columns, generator=generator)}\n\n"
+        "def reference(x):\n    return torch.softmax(x, dim=1)\n"
+    )
+    subject = {"candidate": f"{FILE}:honest"}
+    subject |= {name: f"{own}:{name}" for name in ("reference", "inputs")}
+    few = VerifyOptions(cases=1, all_sizes_seconds=0, replay="required")
+    apart = verify_here(subject, few)
+    assert (apart.replay.separate, apart.passed) == (True, True)
+    assert not any(each.startswith(note) for each in apart.notes)
 
 
 def test_a_candidate_that_sleeps_costs_its_limit_a_few_times() -> None:

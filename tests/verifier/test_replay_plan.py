@@ -20,6 +20,7 @@ from ttools.core.process.worker import Limits, fork_worker
 from ttools.core.spec import ArgumentSpec, LaunchSpec, TensorSpec
 from ttools.verifier.cases.tensors import CODEC, elements, image_of
 from ttools.verifier.replay.execution import Executor
+from ttools.verifier.replay.numbers import count_numbers
 from ttools.verifier.replay.operators import OPERATORS, find_operator
 from ttools.verifier.replay.plan import (
     LONGEST_PLAN,
@@ -338,3 +339,22 @@ def test_results_that_are_constants_are_found() -> None:
     assert not tables.contain(values.sqrt() + values)
     assert ConstantValues(values.tolist()).contain(values)
     assert not ConstantValues(values.tolist()).contain(values[1:] * 1.02)
+
+
+@pytest.mark.parametrize("varied", ["operand", "offset", "type", "storage"])
+def test_numbers_of_a_plan_are_those_that_no_loop_explains(varied: str) -> None:
+    def filled(choices: list[int]) -> int:
+        steps = []
+        for n, choice in enumerate(choices):
+            offset = 4 * (choice if varied == "offset" else n)
+            target = view(choice % 2 if varied == "storage" else 0, 1, offset=offset)
+            value: Any = choice if varied == "operand" else 1
+            if varied == "type":
+                value = Symbol("dtype", ("int8", "int16")[choice % 2])
+            steps.append(OperatorStep("aten::fill_.Scalar", (target, value), {}, (target,)))
+        storages = (InputStorage("x", 4000), InputStorage("y", 4000))
+        return count_numbers(Plan(storages, (), tuple(steps), {}))
+
+    regular = filled([0] * 200)
+    assert regular < 20
+    assert filled([7 * n * n % 13 % 3 for n in range(200)]) >= regular + 150

@@ -62,6 +62,7 @@ def test_equal_verdicts_at_all_sizes_are_combined() -> None:
         "    k.py:3: unknown",
         "    and 2 more",
         "  not verified by replay: no call could be repeated",
+        "  help: --replay required gives no pass to a candidate that cannot be replayed",
     ]
 
 

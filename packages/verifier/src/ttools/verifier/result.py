@@ -133,6 +133,8 @@ class Replay:
         cases: Number of cases that were repeated.
         unseen: Number of those that were repeated on inputs that the candidate never saw.
         reasons: Reasons why cases were not repeated, or only on inputs that the candidate saw.
+        separate: False if the process that evaluates the reference has loaded the candidate's file,
+            so that the candidate could have changed the reference.
         seed: The hidden seed, from which random sizes and the other inputs follow, also if replay
             is off; None if it is unknown.
     """
@@ -141,6 +143,7 @@ class Replay:
     cases: int = 0
     unseen: int = 0
     reasons: tuple[str, ...] = ()
+    separate: bool = True
     seed: int | None = None
 
 
@@ -183,6 +186,11 @@ class Verification(Result):
         return OUTCOMES[self.verdict]
 
     @property
+    def is_weaker(self) -> bool:
+        """True for a pass that a candidate could have falsified, as it is not based on replay."""
+        return self.passed and not self.replay.verified
+
+    @property
     def not_judged(self) -> tuple[str, ...]:
         """Limits of the run: aspects of the candidate that it does not check."""
         return NOT_JUDGED[:1] if "gpu" in self.covered else NOT_JUDGED
@@ -194,6 +202,7 @@ class Verification(Result):
             "outcome": self.outcome,
             "verdict": self.verdict,  # the words of earlier releases
             "reason": self.reason,
+            "weaker": self.is_weaker,
             "failures": [failure.as_dict() for failure in self.failures],
             "warnings": [warning.as_dict() for warning in self.warnings],
             "covered": self.covered,

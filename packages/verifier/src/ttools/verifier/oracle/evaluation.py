@@ -33,7 +33,6 @@ from ttools.verifier.oracle.precision import (
     least_precise,
 )
 from ttools.verifier.oracle.rounding import Rounding
-from ttools.verifier.replay.operators import SELECTING
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -69,7 +68,8 @@ def evaluate(
     """Return the parts of a reference's results, and their spreads.
 
     The answer also contains the `operators` that the reference uses, the `work` as the number of
-    floats that they compute, and the `sources` of each part: the arguments on which it depends.
+    floats that they compute, in total and for each part, and the `sources` of each part: the
+    arguments on which it depends.
 
     Args:
         function: Function of the reference.
@@ -101,9 +101,10 @@ def evaluate(
     answer: dict[str, Any] = {
         "given": [results.described(name, part, owners) for name, part in plain],
         "operators": list(observed.work.counts),
-        "work": sum(
-            floats for name, (floats, *_) in observed.work.counts.items() if name not in SELECTING
-        ),
+        "work": observed.work.floats,
+        "work_of_parts": [
+            observed.work_of(part) if isinstance(part, torch.Tensor) else 0 for _, part in plain
+        ],
         "sources": [
             sorted(observed.sources_of(part)) if isinstance(part, torch.Tensor) else []
             for _, part in plain

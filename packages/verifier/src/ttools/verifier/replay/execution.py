@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ttools.interpreter.records.replay import launch_again, read_kernel
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.verifier.cases.tensors import dtype_of, name_of
 from ttools.verifier.replay.moves import MovedValues
-from ttools.verifier.replay.operators import ALLOCATING, base_name, find_operator
+from ttools.verifier.replay.operators import ALLOCATING, EMPTY, base_name, find_operator
 from ttools.verifier.replay.plan import (
     ConstantStorage,
     InputStorage,
@@ -38,6 +39,8 @@ _SOURCE = Path("the plan")
 #: Integers are data if at least this many different ones are too large for indices; the limit of
 #: indices is at least this.
 _FEWEST_DATA, _LEAST_LIMIT = 8, 4096
+#: Arguments have fractions if a smaller share of their elements is integral.
+_FEW_INTEGRAL = 0.5
 #: Types of integers that may be data, by Triton's names.
 _INTEGERS = {
     f"{sign}{bits}": getattr(torch, f"int{bits}") for sign in "iu" for bits in (16, 32, 64)
@@ -66,16 +69,22 @@ class Executor:
         self.work, self._values, self._constants = Work(), ComputedValues(), ConstantValues()
         self._finishing = ComputedValues()
         self._moved = MovedValues()
+        self._has_fractions = False
         self.copied: list[list[str]] = []
         self.finished: list[list[str]] = []
         self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
 
-    def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    def run(
+        self, plan: Plan, tensors: dict[str, torch.Tensor], fill: int | None = None
+    ) -> dict[str, Any]:
         """Execute a plan in the active run of the engine; return the results by name.
 
         Args:
+            plan: The plan to execute.
             tensors: The arguments that are tensors, by name.
+            fill: Byte that memory contains which operators allocate without contents; None for
+                the pattern by which the checks recognise such memory.
 
         Raises:
             PlanError: The plan does not fit these tensors, or torch rejects an operator.
@@ -91,6 +100,8 @@ class Executor:
                 self._launch(plan, step, memory)
             else:
                 self._call(step, memory, number)
+                if fill is not None and base_name(step.operator) in EMPTY:
+                    memory.fill(step.results, fill)
         results = {
             name: memory.view(result) if isinstance(result, TensorSpec) else result
             for name, result in plan.results.items()
@@ -128,12 +139,23 @@ class Executor:
         self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
         self._finishing, self.finished = ComputedValues(), []
         self._constants = ConstantValues(numbers_of(plan))
+        floats = [e for e in tensors.values() if e.is_floating_point() and e.numel()]
+        shares = [float(_are_integral(tensor).double().mean()) for tensor in floats]
+        self._has_fractions = bool(shares) and max(shares) < _FEW_INTEGRAL
 
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
-        tensors = _call(step, memory, number)
         taken = list(views_of((*step.arguments, *step.keywords.values())))
+        # Before the call, which may change the operands.
+        copies = [
+            view
+            for view in taken
+            if view.storage in self.work.of_kernels and self._moved.contains(memory.view(view))
+        ]
+        tensors = _call(step, memory, number)
         is_exact = self._is_exact(step, memory, tensors)
-        computes = self.work.operator(step.operator, taken, step.results, is_exact=is_exact)
+        computes = self.work.operator(
+            step.operator, taken, step.results, is_exact=is_exact, copies=copies
+        )
         for view, tensor in zip(step.results, tensors, strict=True):
             if computes:
                 values = self._finishing if computes == "finishes" else self._values
@@ -181,16 +203,17 @@ class Executor:
                 storage = argument.value.storage
                 whole = whole_view(argument.value, plan.storages[storage].size)
                 self._moved.load(storage, memory.view(whole))
-        self.work.launch(written)
-        self._values.launch(written)
-        self._finishing.launch(written)
-        self._moved.computed(written)
+        # A kernel may also change a constant in place.
         self._constants.load(
             memory.view(whole_view(argument.value, plan.storages[argument.value.storage].size))
             for argument in spec.arguments
             if isinstance(argument.value, TensorSpec)
             and argument.value.storage in self.work.constants
         )
+        self.work.launch(written)
+        self._values.launch(written)
+        self._finishing.launch(written)
+        self._moved.computed(written)
         values = [
             memory.view(argument.value)
             if isinstance(argument.value, TensorSpec)
@@ -200,32 +223,49 @@ class Executor:
         run = selecting_run(spec.kernel)
         if run is None:
             raise PlanError("a plan is executed outside a run")
-        integers = _IntegerData(plan, spec, written, memory)
+        fractions = self._has_fractions
+        integers = _IntegerData(plan, spec, written, memory, has_fractions=fractions)
         launch_again(_SOURCE, spec, ttir, self._kernels[ttir], values, run, self._timeout)
-        for storage in integers.storages():
+        large = integers.large()
+        for storage in integers.floats | large:
             self.work.contains_floats(storage)
+        for storage in large:
+            self.work.contains_items(storage, 1)  # perhaps several elements in each integer
 
 
 class _IntegerData:
     """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
 
-    Indices, lengths and flags are smaller than the largest storage of a plan has bytes.
+    Indices, lengths and flags are smaller than the largest storage of a plan has bytes. Larger ones
+    may also pack several elements, on all of which one operator of torch computes. They may be in
+    doubles.
 
     Args:
         plan: The plan that is executed.
         spec: A launch that is about to be made.
         written: Numbers of the storages that it may write to.
         memory: The storages of the execution.
+        has_fractions: If True, the floats among the arguments are not integral, so that integral
+            doubles are data, too.
+
+    Attributes:
+        floats: Storages to which the launch writes floats.
     """
 
     def __init__(
-        self, plan: Plan, spec: LaunchSpec, written: Iterable[int], memory: _Memory
+        self,
+        plan: Plan,
+        spec: LaunchSpec,
+        written: Iterable[int],
+        memory: _Memory,
+        *,
+        has_fractions: bool,
     ) -> None:
         chosen = set(written)
         self._limit = max([_LEAST_LIMIT, *(storage.size for storage in plan.storages)])
         #: By storage: the integers, and their values before the launch.
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._floats: set[int] = set()
+        self.floats: set[int] = set()
         for argument in spec.arguments:
             view = argument.value
             if not isinstance(view, TensorSpec) or view.storage not in chosen:
@@ -234,8 +274,10 @@ class _IntegerData:
             pointee = argument.type.removeprefix("*").removeprefix("k")
             dtype = _INTEGERS.get(pointee)
             if pointee.startswith(("fp", "bf")):
-                self._floats.add(view.storage)
-            elif dtype is not None:
+                self.floats.add(view.storage)
+            if pointee == "fp64" and has_fractions:
+                dtype = torch.float64
+            if dtype is not None:
                 size = plan.storages[view.storage].size // dtype.itemsize
                 place = replace(
                     view, offset=0, shape=(size,), strides=(1,), itemsize=dtype.itemsize,
@@ -244,15 +286,22 @@ class _IntegerData:
                 integers = memory.view(place)
                 self._before[view.storage] = integers, integers.clone()
 
-    def storages(self) -> set[int]:
-        """Return the storages to which the launch has written floats, or integers that are data."""
-        data_storages = set(self._floats)
-        for storage, (integers, before) in self._before.items():
-            changed = integers[integers != before].long()
+    def large(self) -> set[int]:
+        """Return the storages to which the launch has written different large integers."""
+        storages = set()
+        for storage, (numbers, before) in self._before.items():
+            if numbers.dtype == torch.float64:
+                changed = numbers[numbers.view(torch.int64) != before.view(torch.int64)]
+                integral = changed[_are_integral(changed)]
+                is_mostly_integral = 2 * integral.numel() >= changed.numel()
+                has_many_bits = integral != integral.float().double()
+                changed = integral[has_many_bits] if is_mostly_integral else integral[:0]
+            else:
+                changed = numbers[numbers != before].long()
             data = changed[(changed > self._limit) | (changed < -self._limit)].sort().values
             if int((data.diff() != 0).sum()) + 1 >= _FEWEST_DATA:
-                data_storages.add(storage)
-        return data_storages
+                storages.add(storage)
+        return storages
 
 
 class _Memory:
@@ -289,6 +338,12 @@ class _Memory:
             tensor = self._views[spec] = _viewed(storage, spec)
         return tensor
 
+    def fill(self, views: Iterable[TensorSpec], byte: int) -> None:
+        """Fill the storages of tensors with a byte, without an operator that checks could see."""
+        for view in views:
+            storage = self._storages[view.storage]
+            ctypes.memset(storage.data_ptr(), byte, storage.nbytes())
+
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of the storage of a tensor; -1 if it is not in the plan."""
         return self._numbers.get(tensor.untyped_storage().data_ptr(), -1)
@@ -321,6 +376,11 @@ class _Memory:
         )
         if not is_same:
             raise PlanError("it returns a different tensor than the plan specifies")
+
+
+def _are_integral(floats: torch.Tensor) -> torch.Tensor:
+    doubles = floats.detach().double()
+    return doubles == doubles.trunc()
 
 
 def _filled(data: bytes) -> Any:

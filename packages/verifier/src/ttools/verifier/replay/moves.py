@@ -17,10 +17,10 @@ from ttools.core.spec import TensorSpec
 from ttools.verifier.replay.work import TELLING, is_trivial, short_name
 
 #: Larger tensors are not compared.
-_MOST = 1 << 20
+_MOST = 1 << 22
 #: Larger results are only compared with whole tensors. Types of 16 bits have few different values,
 #: so their elements are searched one by one, in smaller tensors only.
-_MOST_ARRANGED, _MOST_SEARCHED = 1 << 18, 1 << 15
+_MOST_ARRANGED, _MOST_SEARCHED = 1 << 20, 1 << 15
 #: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
 #: multiplies by almost one only copies.
 _CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -29,6 +29,9 @@ _CLOSE_F32 = 1e-4
 _SHARE, _MOST_TABLES = 0.125, 32
 #: Elements are found by their values if at least this share of the values is different.
 _DIFFERENT = 0.9
+#: A table with dense values contains nearly any tensor, also multiplied by this factor: then it
+#: contains at least this share of the products.
+_CHANGED, _BY_CHANCE = 1.05, 0.5
 #: Results of fewer different values are not searched for in order, since any long tensor may
 #: contain them.
 _FEWEST_DIFFERENT = 16
@@ -125,6 +128,26 @@ class MovedValues:
             self._tables.append((flat, operator))
         return operator
 
+    def contains(self, tensor: torch.Tensor) -> bool:
+        """Return whether all values of a tensor are those of an argument or of a moved tensor.
+
+        They may be repeated and in another order. The floats of trivial tensors, and those of few
+        elements, may be equal by coincidence.
+        """
+        if is_trivial(tensor) or tensor.numel() < TELLING:
+            return False
+        if self._find(tensor) is not None:
+            return True
+        if not tensor.is_floating_point() or tensor.numel() > _MOST_ARRANGED:
+            return False
+        plain, close = tensor.detach().reshape(-1).double(), _close(tensor.dtype)
+        values, others = _Values(plain, close), _Values(plain * _CHANGED, close)
+        floats = [table.double() for table, _ in self._tables if table.is_floating_point()]
+        return any(
+            values.share_in(table) == 1.0 and others.share_in(table) < _BY_CHANCE
+            for table in floats
+        )
+
     def _find(self, tensor: torch.Tensor) -> str | None:
         """Return the operator that made a tensor of the same elements; None if there is none."""
         plain = tensor.detach().reshape(-1)
@@ -207,6 +230,11 @@ class _Values:
         """Return whether nearly all elements have values of their own."""
         telling = self._values[self.are_telling]
         return telling.numel() >= TELLING and _share_of_different(telling) >= _DIFFERENT
+
+    def share_in(self, table: torch.Tensor) -> float:
+        """Return the share of elements whose values are in a table."""
+        places, _ = self.places(table)
+        return float((places[self.are_telling] >= 0).double().mean())
 
     def places(self, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the index in a table for each element, and whether it is the only one.

@@ -70,7 +70,18 @@ def is_computing(operator: str) -> bool:
     Args:
         operator: Qualified name of the operator.
     """
-    return base_name(operator) not in _NOT_COMPUTING
+    return base_name(operator) not in _NOT_COMPUTING or is_range_between_tensors(operator)
+
+
+def is_range_between_tensors(operator: str) -> bool:
+    """Return whether an operator fills a tensor with values between elements of other tensors.
+
+    The middle of `linspace(x, y, 3)` is the mean of two elements, and `logspace(x, x, 1)` a power.
+    """
+    match = _NAME.fullmatch(operator)
+    if match is None or match[1] not in ("linspace", "logspace"):
+        return False
+    return "Tensor" in (match[3] or "")
 
 
 def find_operator(operator: str) -> Any:

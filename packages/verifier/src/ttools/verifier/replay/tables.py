@@ -23,7 +23,7 @@ from ttools.verifier.replay.plan import Items, LaunchStep, Plan
 #: Results of fewer elements, or of fewer different values, are not compared.
 _FEWEST, _FEWEST_DIFFERENT = 8, 4
 #: Larger constants are not compared.
-_MOST = 1 << 20
+_MOST = 1 << 22
 #: Relative difference of values that are equal in types of different precision.
 _CLOSE = 5e-3
 #: A constant with dense values contains nearly any result. Such a constant also contains the result
@@ -65,9 +65,9 @@ class ConstantValues:
 
     def contain(self, result: torch.Tensor) -> bool:
         """Return whether a result has values of a constant, perhaps multiplied or moved."""
-        if result.numel() < _FEWEST or result.is_complex():
+        if result.numel() < _FEWEST:
             return False
-        values = _sorted(result)
+        values = _sorted(torch.view_as_real(result.detach()) if result.is_complex() else result)
         different = int((values.diff() != 0).sum()) + 1
         if different < _FEWEST_DIFFERENT or _is_linear(values):
             return False

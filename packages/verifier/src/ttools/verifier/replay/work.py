@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import torch
@@ -29,6 +29,7 @@ from ttools.verifier.replay.operators import (
     ALLOCATING,
     MOVING,
     REARRANGING,
+    SELECTING,
     base_name,
     is_computing,
 )
@@ -58,6 +59,8 @@ eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and log
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
 """
 TESTS = frozenset(_TESTING.split())
+#: Operators that combine bools.
+COMBINING = frozenset(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"])
 #: Reductions that finish results.
 _REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
 _REDUCTIONS = frozenset(_REDUCING.split())
@@ -115,6 +118,7 @@ class Work:
         made: Sequence[TensorSpec],
         *,
         is_exact: bool = True,
+        copies: Collection[TensorSpec] = (),
     ) -> Computation:
         """Count an operator; return what it does, where constants do not count.
 
@@ -123,6 +127,7 @@ class Work:
             taken: Operands of the operator.
             made: Results of the operator; they are in new memory, or in memory that it writes to.
             is_exact: False if a conversion changes values.
+            copies: Operands whose elements kernels have only copied, if at all.
         """
         name = base_name(operator) or short_name(operator)
         storages = {view.storage for view in made}
@@ -136,7 +141,7 @@ class Work:
         # A kernel may write integers in a float type, and its wrapper may convert them.
         of_kernel = all(view.storage in self.of_kernels for view in floats)
         is_of_kernel = any(view.storage in self.of_kernels for view in taken)
-        finishes = self._finishes(name, taken, made)
+        finishes = self._finishes(name, [view for view in taken if view not in copies], taken, made)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
         operands = {view.storage for view in taken}
         self.upstream -= storages
@@ -179,15 +184,26 @@ class Work:
             return ""
         return "finishes" if finishes else "computes"
 
-    def _finishes(self, name: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
-        """Return whether an operator reduces what kernels wrote, or scales it by a gradient."""
-        own = [view for view in taken if view.storage in self.of_kernels]
+    def _finishes(
+        self,
+        name: str,
+        computed: Sequence[TensorSpec],
+        taken: Sequence[TensorSpec],
+        made: Sequence[TensorSpec],
+    ) -> bool:
+        """Return whether an operator reduces what kernels computed, or scales it by a gradient."""
+        own = [view for view in computed if view.storage in self.of_kernels]
         if name in _REDUCTIONS:
             return len(taken) == 1 == len(own) and most(made) < most(own)
         if name != "mul" or len(taken) != 2 or len(own) != 1:
             return False
         (other,) = (view for view in taken if view is not own[0])
         return other.storage in self.upstream and most([other]) < most(own)
+
+    @property
+    def floats(self) -> int:
+        """Return the number of floats on which operators computed, without those they selected."""
+        return sum(count for name, (count, *_) in self.counts.items() if name not in SELECTING)
 
     def launch(self, storages: Iterable[int]) -> None:
         """Record that a kernel writes to storages."""

@@ -25,6 +25,8 @@ from ttools.verifier.result import Failure, Verification
 _MOST_LINES, _MOST_LAST = 40, 16
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
+#: Advice for passes that are weaker.
+_REQUIRED = "help: --replay required gives no pass to a candidate that cannot be replayed"
 #: Descriptions of the kinds of cases, which follow a number in reports: `12 with special values`.
 _CASES = {
     "ordinary sizes": "at ordinary sizes",
@@ -272,6 +274,8 @@ def _replay(found: Verification) -> Iterator[Statement]:
     elif found.verdict != "fail":
         for reason in replay.reasons[:_MOST_REASONS] or ("no call could be repeated",):
             yield Statement(f"not verified by replay: {reason}")
+        if found.is_weaker:
+            yield Statement(_REQUIRED)
 
 
 def _all_sizes(tried: dict[str, Any]) -> Iterator[Statement]:

@@ -13,11 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import to_builtins
+
 from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.run.answers import AllSizesFinding, MalformedAnswerError, all_sizes_answer
 from ttools.verifier.run.finding_classes import of_findings
 from ttools.verifier.run.processes import NotLoadedError, Processes
 
@@ -140,26 +143,30 @@ class AllSizesTried:
                 "late": self._late,
             }
         )
-        if "error" in answer:
-            return _Run(case, "not tried", (answer["error"],))
-        reasons = (*([self._late] if answer["is_late"] else []), *answer["abstained"])
-        if not (answer["launches"] or answer["is_late"]):
+        try:
+            checked = all_sizes_answer(answer, self._ranges)
+        except MalformedAnswerError as error:
+            return _Run(case, "not tried", (error.message,))
+        if checked.error:
+            return _Run(case, "not tried", (checked.error,))
+        reasons = (*([self._late] if checked.is_late else []), *checked.abstained)
+        if not (checked.launches or checked.is_late):
             return _Run(case, "not tried", reasons or ("no kernel is launched",))
         failures = tuple(
             Found(
                 replace(
                     problem,
-                    detail=_detail(finding, answer["sentences"]),
+                    detail=_detail(finding, checked.sentences),
                     evidence={"all_sizes": True},
                 ),
-                Case(sizes=finding["sizes"], choices=case.choices, seed=case.seed),
-                0 < finding["bytes"] <= _FEW_BYTES,
+                Case(sizes=finding.sizes, choices=case.choices, seed=case.seed),
+                0 < finding.bytes <= _FEW_BYTES,
             )
-            for finding in answer["findings"]
-            for problem in of_findings([finding])
+            for finding in checked.findings
+            for problem in of_findings([to_builtins(finding)])
         )
         verdict = "fails" if failures else "not proved" if reasons else "proved"
-        return _Run(case, verdict, reasons, tuple(answer["assumptions"]), failures)
+        return _Run(case, verdict, reasons, tuple(checked.assumptions), failures)
 
     def described(self, domain: Domain) -> dict[str, Any]:
         """Describe the verdict for each choice and its reasons, as plain data."""
@@ -177,9 +184,9 @@ class AllSizesTried:
         }
 
 
-def _detail(finding: dict[str, Any], sentences: list[str]) -> str:
+def _detail(finding: AllSizesFinding, sentences: list[str]) -> str:
     """Describe an error and the sizes for which the kernel is correct."""
-    text = finding["message"]
-    beginning = f"`{finding['kernel']}` is correct for "
+    text = finding.message
+    beginning = f"`{finding.kernel}` is correct for "
     up_to = (sentence.partition(";")[0] for sentence in sentences if sentence.startswith(beginning))
     return "; ".join([text, *up_to])

@@ -8,10 +8,12 @@ as very large.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Severity
@@ -20,6 +22,11 @@ from ttools.verifier.replay.plan import ITEM_BYTES
 from ttools.verifier.workers.results import flat
 
 _S = TypeVar("_S", bound=Struct)
+_E = TypeVar("_E")
+#: A text of a report, which joins lines and breaks them again.
+_Line = Annotated[str, Meta(max_length=100_000)]
+_Count = Annotated[int, Meta(ge=0)]
+_Few = Annotated[list[_E], Meta(max_length=10_000)]
 
 
 class MalformedAnswerError(TtoolsError):
@@ -27,21 +34,21 @@ class MalformedAnswerError(TtoolsError):
 
 
 class _Finding(Struct):
-    kind: str
-    check: str
+    kind: _Line
+    check: _Line
     severity: Severity
-    message: str
-    kernel: str
-    where: str
-    witness: str | None
-    help: str | None
+    message: _Line
+    kernel: _Line
+    where: _Line
+    witness: _Line | None
+    help: _Line | None
 
 
 class _OutputError(Struct):
-    name: str
-    dtype: str
+    name: _Line
+    dtype: _Line
     ulps: float
-    where: str
+    where: _Line
     share: float
 
 
@@ -52,39 +59,45 @@ class _Accuracy(Struct):
 
 
 class _Error(Struct):
-    kind: str
-    text: str
-    where: str
+    kind: _Line
+    text: _Line
+    where: _Line
 
 
 class _Answer(Struct):
-    launches: int
-    constants: list[int]
-    kernels: list[str]
-    findings: list[_Finding]
-    too_large: str = ""
-    configs: list[list[int]] = []
-    rounded_products: list[str] = []
+    launches: _Count
+    constants: _Few[int]
+    kernels: _Few[_Line]
+    findings: _Few[_Finding]
+    too_large: _Line = ""
+    configs: _Few[_Few[int]] = []
+    rounded_products: _Few[_Line] = []
     drew: bool = False
-    replaced: list[str] = []
+    replaced: _Few[_Line] = []
     log: Any = None
     structure: tuple[str, bytes] = "", b""
     plan: bytes = b""
-    no_plan: str = ""
+    no_plan: _Line = ""
     error: _Error | None = None
-    unsupported: str = ""
+    unsupported: _Line = ""
     accuracy: _Accuracy | None = None
+
+
+class _Failed(Struct):
+    broken: _Line = ""
+    not_loaded: _Line = ""
 
 
 class _Results(Struct):
     call: int
     results: list[dict[str, Any]]
-    lazy: list[str]
-    operators: list[tuple[str, int, int, int]]
+    lazy: list[_Line]
+    operators: _Few[tuple[_Line, _Count, _Count, _Count]]
     stored: dict[str, str]
     changed: list[str]
     reshaped: list[str]
     arguments: dict[str, Any]
+    finishing: _Few[tuple[_Line, _Count]] = []
 
 
 class _Kept(Struct):
@@ -92,8 +105,8 @@ class _Kept(Struct):
 
 
 class _Tensor(Struct):
-    name: str
-    dtype: str
+    name: _Line
+    dtype: _Line
     shape: list[int]
     device: str
     grad: bool
@@ -102,13 +115,96 @@ class _Tensor(Struct):
 
 
 class _Other(Struct):
-    name: str
-    kind: str
+    name: _Line
+    kind: _Line
     value: bool | int | float | str | None
 
 
-def require_answer(answer: Any, sent: dict[str, Any]) -> None:
-    """Check an answer to a request to call the candidate.
+def require_dictionary(answer: Any) -> dict[str, Any]:
+    """Return an answer, whose texts on failures are checked.
+
+    Raises:
+        MalformedAnswerError: The answer is not a dictionary, or a failure is not a text.
+    """
+    try:
+        _converted(answer, _Failed)
+    except msgspec.ValidationError as error:
+        raise _malformed(error) from None
+    checked: dict[str, Any] = answer
+    return checked
+
+
+class AllSizesFinding(Struct, kw_only=True, frozen=True):
+    """An error at concrete sizes, as the process for all sizes describes it.
+
+    Attributes:
+        kind: Kind of the finding.
+        severity: Severity of the finding.
+        message: Description of the error.
+        kernel: Name of the kernel.
+        where: Line of the user's code.
+        sizes: Sizes at which the error occurs.
+        bytes: Size of the accessed storage; 0 if it is not known.
+    """
+
+    kind: _Line
+    severity: Severity
+    message: _Line
+    kernel: _Line
+    where: _Line
+    sizes: dict[str, int]
+    bytes: int
+
+
+class AllSizesAnswer(Struct, kw_only=True, frozen=True):
+    """The answer of the process that checks all sizes, or the reason why there is none.
+
+    Attributes:
+        error: Reason why the sizes could not be checked; empty if they were.
+        launches: True if a kernel was launched.
+        findings: Errors at concrete sizes.
+        sentences: Sentences about the sizes for which kernels are correct.
+        is_late: True if the time limit was reached.
+        abstained: Reasons why accesses were not proved.
+        assumptions: Assumptions of the proofs.
+    """
+
+    error: _Line = ""
+    launches: bool = False
+    findings: list[AllSizesFinding] = []
+    sentences: list[_Line] = []
+    is_late: bool = False
+    abstained: list[_Line] = []
+    assumptions: list[_Line] = []
+
+
+def all_sizes_answer(
+    answer: Any, ranges: Mapping[str, tuple[int, int]] = MappingProxyType({})
+) -> AllSizesAnswer:
+    """Return the answer of the process that checks all sizes, in which the candidate runs.
+
+    Args:
+        answer: The decoded answer of the process.
+        ranges: Smallest and largest value of each size; those of findings must be in the ranges.
+
+    Raises:
+        MalformedAnswerError: The answer has another form.
+    """
+    try:
+        checked = _converted(answer, AllSizesAnswer)
+    except msgspec.ValidationError as error:
+        raise _malformed(error) from None
+    for finding in checked.findings:
+        sizes = finding.sizes
+        if sizes.keys() != ranges.keys() or not all(
+            low <= sizes[name] <= high for name, (low, high) in ranges.items()
+        ):
+            raise _malformed(MalformedAnswerError("it contains sizes outside of the domain"))
+    return checked
+
+
+def require_answer(answer: Any, sent: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer to a request to call the candidate, without any unknown entries.
 
     Args:
         answer: The decoded answer of the process.
@@ -118,11 +214,13 @@ def require_answer(answer: Any, sent: dict[str, Any]) -> None:
         MalformedAnswerError: The answer has another form.
     """
     if isinstance(answer, dict) and isinstance(answer.get("broken"), str):
-        return
+        return {"broken": answer["broken"]}
     try:
         checked = _converted(answer, _Answer)
-        if "results" not in answer and (checked.error or checked.unsupported):
-            return
+        own = {name: answer[name] for name in _Answer.__struct_fields__ if answer.get(name)}
+        own = {"launches": 0, "constants": [], "kernels": [], "findings": [], **own}
+        if checked.error or checked.unsupported:
+            return own
         returned = _converted(answer, _Results)
         for part in returned.results:
             _require_part(part)
@@ -130,6 +228,7 @@ def require_answer(answer: Any, sent: dict[str, Any]) -> None:
             _require_memory(name, value, returned.arguments.get(name), returned.reshaped)
     except (msgspec.ValidationError, MalformedAnswerError) as error:
         raise _malformed(error) from None
+    return own | {name: answer[name] for name in _Results.__struct_fields__ if name in answer}
 
 
 def _require_part(part: dict[str, Any]) -> None:

@@ -16,6 +16,11 @@ from ttools.core.process.isolation import missing_isolation
 from ttools.core.process.worker import Limits, Serve, Worker, fork_worker, spawn_worker
 from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.run.answers import (
+    MalformedAnswerError,
+    all_sizes_answer,
+    require_dictionary,
+)
 from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.hidden import Hidden
@@ -121,7 +126,8 @@ class Processes:
         """
         self.is_mapped = is_mapped
         files = self._subject.reference, self._subject.inputs
-        worker = self._start(Reference(*files, is_mapped).serve, is_trusted=True)
+        reference = Reference(*files, is_mapped, self._subject.candidate)
+        worker = self._start(reference.serve, is_trusted=True)
         try:
             loaded = worker.ask({"do": "load"})
         except WorkerEndedError as error:
@@ -182,9 +188,12 @@ class Processes:
         subject = self._subject
         asked = AllSizes(subject.candidate, subject.inputs, self.device)
         worker = self._start(asked.serve, seconds)
-        answer = worker.ask({"do": "load"})
-        if "error" in answer:
-            raise NotLoadedError(f"inputs and candidate in one process: {answer['error']}")
+        try:
+            answer = all_sizes_answer(worker.ask({"do": "load"}))
+        except MalformedAnswerError as error:
+            raise NotLoadedError(error.message) from None
+        if answer.error:
+            raise NotLoadedError(f"inputs and candidate in one process: {answer.error}")
         return worker
 
     def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
@@ -219,7 +228,10 @@ class Processes:
 
 def _loaded(worker: Worker) -> dict[str, Any]:
     """Have a candidate's process load its file, and return the answer."""
-    answer: dict[str, Any] = worker.ask({"do": "load"})
+    try:
+        answer = require_dictionary(worker.ask({"do": "load"}))
+    except MalformedAnswerError as error:
+        raise NotLoadedError(error.message) from None
     if "broken" in answer:
         raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
     if "not_loaded" in answer:

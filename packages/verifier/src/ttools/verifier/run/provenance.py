@@ -15,7 +15,7 @@ from typing import Any
 from ttools.verifier.cases.tensors import TensorImage, elements, is_constant
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.replay.operators import REARRANGING, SELECTING
-from ttools.verifier.replay.work import ORDERS, TESTS
+from ttools.verifier.replay.work import COMBINING, ORDERS, TESTS
 from ttools.verifier.workers.operators import LEAVING
 
 #: Torch may compute on fewer elements than this share of those that a result requires, as
@@ -73,8 +73,8 @@ def work_of_torch(
     # Torch has several operators that sort or compare.
     if needed & ORDERS and not are_integers:
         needed |= ORDERS
-    elif needed <= REARRANGING | SELECTING | TESTS:
-        needed |= TESTS
+    elif needed <= REARRANGING | SELECTING | TESTS | COMBINING:
+        needed |= TESTS | COMBINING
     work: dict[str, int] = {}
     tested = 0
     for name, floats, compared, every in answer["operators"]:
@@ -151,8 +151,8 @@ def _share(answer: dict[str, Any], right: dict[str, Any]) -> str:
 def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:
     """Yield numbers of elements on which kernels must compute; the smallest one counts.
 
-    Each part of a result requires as many as it has, or as an argument on which it depends. The
-    whole result requires no more than the floats that the reference computes.
+    Each part of a result requires as many as it has, or as an argument on which it depends, but no
+    more than the floats that the reference computes for it. The same holds for the whole result.
 
     Args:
         right: Answer of the reference's process.
@@ -160,10 +160,13 @@ def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:
     """
     if work := right.get("work", 0):
         yield work
-    for part, sources in zip(right["given"], right.get("sources", ()), strict=False):
+    all_sources = right.get("sources", ())
+    works = right.get("work_of_parts") or [0] * len(all_sources)
+    for part, sources, work in zip(right["given"], all_sources, works, strict=False):
         own = math.prod(part["shape"]) if part["kind"] == "tensor" else 0
         if sources and own >= _FEWEST:
-            yield max([own, *(counts.get(name, 0) for name in sources)])
+            largest = max((counts.get(name, 0) for name in sources), default=0)
+            yield max(own, min(largest, work or largest))
 
 
 def _verb(operators: list[str]) -> str:

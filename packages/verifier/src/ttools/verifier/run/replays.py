@@ -40,6 +40,9 @@ _FIRST_UNSEEN = 6
 #: One in this many of the remaining plans, and of those of calls with special values, is executed
 #: on other inputs with the same special values, at random.
 _ONE_IN = 4
+#: The first plans, and one in `_ONE_IN` of the others, are also executed with zeros, and with
+#: another byte of at most `_BYTES`, in new memory. Repeated, such bytes are positive numbers.
+_FIRST_FILLED, _BYTES = 2, 0x7E
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
 #: Values of other inputs if the drawn ones are the same for each seed.
@@ -54,7 +57,7 @@ _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
 #: Constants of more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
 #: Bytes that a number takes, and bytes of numbers that any plan may contain.
-_NUMBER_BYTES, _LEAST_DATA = 4, 256
+_NUMBER_BYTES, _LEAST_DATA = 4, 512
 #: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
 #: Share of a result that torch must have moved, if the reference computes.
@@ -219,6 +222,8 @@ class Replays:
             return [(_not_computed(f"{part} is a copy of {tables[part]}"), case)], False
         if not is_new:
             return [], True
+        if problem := self._depends_on_new_memory(case, sent, again.right, phase):
+            return [(problem, case)], False
         several = partial(self._is_shown, case, sent, again.right, _kept(answer["reads"]), phase)
         if answer["is_filled"] and several(_is_right, launches=False):
             detail = "the result is the same if the launches of the call are left out"
@@ -229,6 +234,24 @@ class Replays:
             detail = f"{of_part} was made by torch's `{operator}`, and the kernels only copy it"
             return [(_not_computed(detail), case)], False
         return [], True
+
+    def _depends_on_new_memory(
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float
+    ) -> Mismatch | None:
+        """Return a failure if a correct plan is wrong with other contents of new memory.
+
+        Candidates are called with NaN in new memory, by which the checks recognise it.
+        """
+        number = self._hidden.next("fill")
+        if self.unseen > _FIRST_FILLED and number % _ONE_IN:
+            return None
+        for byte in (0, 1 + number % _BYTES):
+            again = self._execute(case, sent, right, phase, fill=byte)
+            if again.problems:
+                what = f"the contents of new memory, here bytes of {byte:#x}"
+                detail = f"the result depends on {what}: {again.problems[0].detail}"
+                return Mismatch("unwritten", detail, {"replay": True})
+        return None
 
     def _check_special(
         self, case: Case, trial: Trial, fresh: Case, reads: list[str], *, is_only: bool
@@ -302,7 +325,7 @@ class Replays:
         return compared > 1 and is_shown is not False
 
     def _execute(
-        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: bool
+        self, case: Case, sent: dict[str, Any], right: Any, phase: float = PHASE, **how: Any
     ) -> Trial:
         worker = self._process()
         if worker is None:
@@ -391,7 +414,7 @@ class Replays:
             return ""
         return (
             f"the candidate reads elements of {_listed(reads)} on the host, and passes constants "
-            "that may contain a result"
+            "or numbers that may contain a result"
         )
 
     def _not_replayed(self, reason: str) -> list[tuple[Mismatch, Case]]:

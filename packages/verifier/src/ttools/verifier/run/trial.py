@@ -16,7 +16,12 @@ from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
 from ttools.verifier.oracle.comparison import Mismatch, compare
-from ttools.verifier.run.answers import MalformedAnswerError, kept_results, require_answer
+from ttools.verifier.run.answers import (
+    MalformedAnswerError,
+    kept_results,
+    require_answer,
+    require_dictionary,
+)
 from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.run.provenance import finishing_note, is_telling, work_of_torch
@@ -120,6 +125,7 @@ class Trials:
         inplace: Names of the arguments that the candidate may change.
         is_telling: If True, the last result of the reference was not a constant.
         wants_plans: If True, the candidate's process records plans of calls.
+        has_candidate: If True, the reference's process has loaded the candidate's file.
     """
 
     def __init__(self, reference: Worker, domain: Domain, declared: dict[str, Any]) -> None:
@@ -131,6 +137,7 @@ class Trials:
         self._shared: set[frozenset[str]] = {frozenset(names) for names in declared["shared"]}
         self.is_telling = False
         self.wants_plans = False
+        self.has_candidate: bool = declared.get("has_candidate", False)
         #: Bytes of results by process and call; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
         #: IDs of the worker processes that have been called, and the structure of the first call's
@@ -247,7 +254,7 @@ class Trials:
         seconds = time.monotonic() - start
         self.is_telling = is_telling(right)
         try:
-            require_answer(answer, sent)
+            answer = require_answer(answer, sent)
         except MalformedAnswerError as error:
             return Trial(problems=[_death(error)])
         trial = self._trial_of(sent, right, answer)
@@ -268,6 +275,7 @@ class Trials:
         right: dict[str, Any] | None,
         *,
         launches: bool = True,
+        fill: int | None = None,
         phase: float = PHASE,
     ) -> Trial:
         """Execute the plan that the trusted process has read, and compare its results.
@@ -278,14 +286,16 @@ class Trials:
             sent: Arguments of the call.
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
+            fill: Byte that new memory contains; None for the pattern that the checks recognise.
             phase: Phase of the weights of results, see `results.weights_of`.
         """
         weights = case.views.get("*", "contiguous")
-        request = {"shared": case.shared, "weights": weights, "phase": phase}
-        request["launches"] = launches
+        request: dict[str, Any] = {"shared": case.shared, "weights": weights, "phase": phase}
+        request |= {"launches": launches, "fill": fill}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
-            return replace(ended, unsupported=ended.unsupported or _why(ended), problems=[])
+            why = "the call took too long when it was repeated" if ended.is_endless else _why(ended)
+            return replace(ended, unsupported=why or ended.unsupported, problems=[])
         for part in answer.get("results", ()):
             part["grad"] = True  # a plan is executed without autograd
         trial = self._trial_of(sent, right, answer)
@@ -331,6 +341,10 @@ class Trials:
             return {}, {}, Trial(unsupported=why, is_endless=True, is_gone=True)
         if gone is not None:
             return {}, {}, Trial(problems=[_death(gone)], is_gone=True)
+        try:
+            answer = require_dictionary(answer)
+        except MalformedAnswerError as error:
+            return {}, {}, Trial(problems=[_death(error)])
         if "broken" in answer:
             return {}, {}, Trial(unsupported=answer["broken"])
         return right, answer, None
@@ -353,8 +367,7 @@ class Trials:
             reuse = is_same and step.reuse
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
-                answer = candidate.ask({"do": "call", **call})
-                require_answer(answer, earlier)
+                answer = require_answer(candidate.ask({"do": "call", **call}), earlier)
             except (WorkerEndedError, MalformedAnswerError) as error:
                 return earlier, Trial(problems=[_death(error)])
             if "broken" in answer:
@@ -396,11 +409,12 @@ class Trials:
         if any(finding["kind"] == "timeout" for finding in answer["findings"]):
             # The results of a launch that was stopped early are not compared.
             trial.is_endless = True
+            trial.unsupported = "" if trial.problems else "a launch exceeded its time limit"
             return trial
         not_checked = [e["message"] for e in answer["findings"] if e["kind"] == "not_checked"]
         if not_checked:
             # The launch may not have been made, so its results are not compared.
-            trial.unsupported = "" if trial.problems else not_checked[0]
+            trial.unsupported = "" if trial.problems else not_checked[0] or "a launch was not made"
             return trial
         if "error" in answer:
             error = answer["error"]

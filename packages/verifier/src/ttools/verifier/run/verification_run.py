@@ -624,9 +624,11 @@ class VerificationRun:
             notes += self._independent.notes()
             notes += [self._finishing] if self._finishing else []
             if not replay.verified:
-                required = self._options.replay == "required"
-                verdict = "inconclusive" if required else verdict
-                reasons.append("not verified by replay" + ", which was required" * required)
+                is_required = self._options.replay == "required"
+                verdict = "inconclusive" if is_required else verdict
+                reasons.append(_not_replayed(replay, is_required=is_required))
+            if self._options.replay == "required":
+                notes += self._limits_of_trust(replay)
             if self._unfinished:
                 verdict = "inconclusive"
                 reasons.append("stopped before all cases of the plan were tried")
@@ -662,9 +664,25 @@ class VerificationRun:
             seconds=time.monotonic() - self._began,
         )
 
+    def _limits_of_trust(self, replay: Replay) -> Iterator[str]:
+        """Yield notes on what a candidate could have falsified although its calls were repeated."""
+        if not replay.separate:
+            yield (
+                "the process that evaluates the reference has loaded the candidate's file, so the "
+                "candidate could have changed the reference: define `reference` and `inputs` in "
+                "files that do not import the candidate's"
+            )
+        if self._all_sizes and any(e["verdict"] == "proved" for e in self._all_sizes["runs"]):
+            yield (
+                "the accesses at all sizes were proved in the candidate's process, which could "
+                "have falsified this result"
+            )
+
     def _replayed(self) -> Replay:
+        separate = not self._trials.has_candidate
         if self._replays is None:
-            return Replay(reasons=("replay is off",), seed=self._hidden_seed)
+            reasons: tuple[str, ...] = ("replay is off",)
+            return Replay(reasons=reasons, separate=separate, seed=self._hidden_seed)
         replays = self._replays
         reasons = tuple(f"{why} ({count} cases)" for why, count in replays.reasons.most_common())
         return Replay(
@@ -672,6 +690,7 @@ class VerificationRun:
             cases=replays.cases,
             unseen=replays.unseen,
             reasons=reasons,
+            separate=separate,
             seed=self._hidden_seed,
         )
 
@@ -739,6 +758,14 @@ class VerificationRun:
                 Call(case=step, arguments=self._trials.drawn(step), drawn=drawn, source=source)
             )
         return calls
+
+
+def _not_replayed(replay: Replay, *, is_required: bool) -> str:
+    """Return the reason of a verdict without replay; the most frequent reason is given."""
+    why = next(iter(replay.reasons), "no call could be repeated")
+    if is_required:
+        return f"not verified by replay, which was required: {why}"
+    return f"weaker, because it is not verified by replay: {why}"
 
 
 def _keep_plainest(

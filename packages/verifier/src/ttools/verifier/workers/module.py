@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +29,19 @@ def leave_out_compiler() -> None:
 def _as_it_is(model: Any = None, **_: Any) -> Any:
     """Replace `torch.compile`, also as a decorator with arguments."""
     return (lambda function: function) if model is None else model
+
+
+def has_loaded(function: str, modules: Iterable[ModuleType]) -> bool:
+    """Return whether this process has loaded the file of a function.
+
+    Args:
+        function: The function as `FILE.py:NAME`.
+        modules: Modules that may not be in `sys.modules`.
+    """
+    file = Path(function.rpartition(":")[0]).resolve()
+    files = {getattr(loaded, "__file__", None) for loaded in (*sys.modules.values(), *modules)}
+    alike = [Path(other) for other in files if isinstance(other, str) and other.endswith(file.name)]
+    return any(other.resolve() == file for other in alike)
 
 
 def not_loaded(error: BaseException) -> dict[str, str]:

@@ -80,6 +80,8 @@ class PlanRecorder:
         #: Steps with the storages that each writes to and reads. A text in place of a step is the
         #: reason why a plan with this step cannot be executed.
         self._steps: list[tuple[Step | str, set[int], set[int]]] = []
+        #: By index of a step: number of floats on which the operator computes.
+        self._floats: dict[int, int] = {}
         #: By storage: names of the arguments that its content may depend on.
         self._sources: dict[int, frozenset[str]] = {}
         self._names: dict[int, list[str]] = {}
@@ -170,6 +172,17 @@ class PlanRecorder:
         """Return the names of the arguments on which the elements of a tensor may depend."""
         number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
         return frozenset() if number is None else self._sources[number]
+
+    def work_of(self, tensor: torch.Tensor) -> int:
+        """Return the number of floats on which operators computed the elements of a tensor."""
+        number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
+        needed, total = {number}, 0
+        for index in range(len(self._steps) - 1, -1, -1):
+            _, written, read = self._steps[index]
+            if written & needed:
+                needed |= read
+                total += self._floats.get(index, 0)
+        return total
 
     # ---- storages
     def _find(self, storage: Any) -> int | None:
@@ -366,7 +379,9 @@ class _Call:
             if any(view.storage < 0 for view in self._written):
                 recorder._refuse(self._problem)
             if changed:
+                before = recorder.work.floats
                 recorder.work.operator(self._name, self._taken, results or self._written)
+                recorder._floats[len(recorder._steps)] = recorder.work.floats - before
                 step = OperatorStep(self._name, self._arguments, self._keywords, results)
                 written = {view.storage for view in changed}
                 recorder.add_step(self._problem or step, written - {-1}, self._read)

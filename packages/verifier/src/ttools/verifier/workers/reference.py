@@ -14,6 +14,7 @@ from ttools.verifier.cases.domain import entries_of, read_domain
 from ttools.verifier.cases.tensors import TensorImage, image_of, map_tensors, tensor_of
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers import module
+from ttools.verifier.workers.module import has_loaded
 from ttools.verifier.workers.patched import Patched
 
 
@@ -24,10 +25,14 @@ class Reference:
         reference: Reference function as `FILE.py:NAME`.
         inputs: Function that draws the inputs, as `FILE.py:NAME`.
         is_mapped: If True, the CPU stands in for a GPU, for files that use one.
+        candidate: Candidate function as `FILE.py:NAME`, to find out whether its file is loaded.
     """
 
-    def __init__(self, reference: str, inputs: str, is_mapped: bool = False) -> None:
+    def __init__(
+        self, reference: str, inputs: str, is_mapped: bool = False, candidate: str = ""
+    ) -> None:
         self._reference, self._inputs, self._is_mapped = reference, inputs, is_mapped
+        self._candidate = candidate
         self._function: Any = None
         self._draw: Any = None
         self._entries: dict[str, Any] = {}
@@ -68,6 +73,7 @@ class Reference:
             "contiguous": named("CONTIGUOUS"),
             "shared": named("SHARED"),
             "patched": before.put_back(),
+            "has_candidate": has_loaded(self._candidate, [drawing, comparing]),
         }
 
     def _drawn(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +98,8 @@ class Reference:
                 how = request["inplace"], request["shared"], request["weights"], request["phase"]
                 answer = evaluate(self._function, arguments, *how)
             if run.stats:
-                answer |= {"operators": [*answer["operators"], "launch"], "work": 0}
+                answer |= {"operators": [*answer["operators"], "launch"]}
+                answer |= {"work": 0, "work_of_parts": []}
             return answer
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

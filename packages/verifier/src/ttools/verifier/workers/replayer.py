@@ -20,6 +20,7 @@ from ttools.core.spec import TensorSpec
 from ttools.sanitizer.memory import allocations
 from ttools.verifier.cases.tensors import dtype_of
 from ttools.verifier.replay.execution import Executor
+from ttools.verifier.replay.numbers import count_numbers
 from ttools.verifier.replay.plan import (
     ConstantStorage,
     InputStorage,
@@ -29,7 +30,6 @@ from ttools.verifier.replay.plan import (
     is_filled_without_launches,
     read_plan,
 )
-from ttools.verifier.replay.tables import numbers_of
 from ttools.verifier.replay.work import Work
 from ttools.verifier.workers import results
 from ttools.verifier.workers.candidate import Candidate
@@ -62,6 +62,8 @@ class Replayer(Candidate):
         self._function = self._execute
         #: Memory layout and phase of the weights of results.
         self._layout = "contiguous", results.PHASE
+        #: Byte that new memory contains, see `Executor.run`.
+        self._fill: int | None = None
         self._level = os.environ.get("TTOOLS_OPT", "")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -91,8 +93,8 @@ class Replayer(Candidate):
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
         """Read the plan of the following calls; return its constants and host reads.
 
-        `numbers` is the number of constants that are not in memory, see `numbers_of`. `is_filled`
-        says whether the results could be correct if the launches were left out.
+        `numbers` is how many numbers the plan contains, see `count_numbers`. `is_filled` says
+        whether the results could be correct if the launches were left out.
 
         Args:
             blank: Digests of constants that are replaced by zeros.
@@ -106,7 +108,7 @@ class Replayer(Candidate):
         if blank:
             self._plan = replace(plan, storages=tuple(_blanked(e, blank) for e in plan.storages))
         return {
-            "numbers": len(set(numbers_of(plan))),
+            "numbers": count_numbers(plan),
             "reads": list(plan.reads),
             "is_filled": is_filled_without_launches(plan),
             "constants": [
@@ -118,7 +120,7 @@ class Replayer(Candidate):
         if self._plan is None:
             raise PlanError("there is no plan")
         tensors = dict(results.tensors_of(arguments))
-        return self._executor.run(self._plan, tensors | self._weights(self._plan))
+        return self._executor.run(self._plan, tensors | self._weights(self._plan), self._fill)
 
     def _weights(self, plan: Plan) -> dict[str, torch.Tensor]:
         """Return the weights of the results of a plan, see `results.weights_of`."""
@@ -133,6 +135,7 @@ class Replayer(Candidate):
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
+        self._fill = request.get("fill")
         answer = super()._called(request)
         executor = self._executor
         return answer | {
