@@ -63,7 +63,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the instructions `first` to `last`, which is the backward branch.
+    """A loop: the instructions from `first` to `last`, which is the backward branch.
 
     Attributes:
         parent: Index of the enclosing loop.

@@ -158,7 +158,7 @@ def _missing_barriers(
         later = accesses_at(checked, sites[conflict.second.site].location)
         if len(earlier) == len(later) == 1:
             intervals.append((earlier[0], later[0], number))
-    # Of accesses in one block, a barrier before the second access that comes first prevents all
+    # Among races in one block, place the barrier before the earliest second access. It prevents all
     # races whose first access precedes it.
     order = {id(op): n for n, op in enumerate(checked.kernel.module.kernel.walk())}
     straight = [

@@ -250,8 +250,8 @@ class Memcheck(Check):
         """Return the masks of the launch that lack a part of the address.
 
         Args:
-            most_launches: Number of launches of the kernel with different arguments after which no
-                other ones are analysed.
+            most_launches: Maximum number of launches of the kernel, with different arguments, that
+                are analysed.
         """
         kernel, launch = self.checked.kernel, self.checked.launch
         accesses = kernel.fact(masked_accesses)

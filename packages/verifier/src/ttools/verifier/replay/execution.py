@@ -209,7 +209,7 @@ class Executor:
 class _IntegerData:
     """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
 
-    Indices, lengths and flags are smaller than the largest storage of a plan has bytes.
+    Indices, lengths and flags are smaller than the size in bytes of the plan's largest storage.
 
     Args:
         plan: The plan that is executed.
@@ -298,7 +298,7 @@ class _Memory:
         return self._plan.storages[number].size
 
     def _is_number_of(self, number: int, storage: Any) -> bool:
-        """Return whether memory has this number only, so that its contents can be followed."""
+        """Return whether memory belongs to this storage alone, so that it can be tracked."""
         is_empty = not storage.nbytes()
         return is_empty or self._numbers.setdefault(storage.data_ptr(), number) == number
 

@@ -51,7 +51,7 @@ def reproduce(
     device_map: str | None = None,
     seed: int = 0,
 ) -> Reproducibility:
-    """Determine whether the results of a function have equal bits on a GPU, which is not needed.
+    """Determine whether a function's results are bitwise equal on a GPU; no GPU is required.
 
     The kernels run on the CPU, and each result is hashed with the order in which the GPU evaluates
     it. An answer holds for the launches that ran, with these sizes.
@@ -60,8 +60,8 @@ def reproduce(
         function: Calls Triton kernels and returns tensors, or stores to its arguments.
         arguments: The arguments by name; tensors are copied for each call.
         gpu: Architecture for which the kernels are compiled, such as `sm_90`.
-        questions: `runs`: does another order of programs give the same bits; `configs`: do all
-            configurations of autotuned kernels.
+        questions: `runs` asks whether another order of programs gives the same bits; `configs` asks
+            whether all configurations of autotuned kernels give the same bits.
         batch: The axis of each argument that is the batch; the rows of the results are compared
             with those of smaller batches.
         device_map: Mapping of CUDA devices to the CPU, such as `cuda=cpu`.
@@ -343,7 +343,7 @@ class _Calls:
     def _explained(
         self, subject: str, comparison: Comparison, witness: str, pair: Sequence[Any]
     ) -> Answer:
-        """Return the answer about a difference, with the operation that is its reason."""
+        """Return the answer about a difference, with the operation that causes it."""
         steps, launches = [], []
         for execution, maker, _, arguments in pair:
             number, program = int(maker[0]), int(maker[1])
@@ -388,7 +388,7 @@ def _batch_axis(whole: Any, part: Any, size: int, count: int) -> int | None:
 
 
 def _unfollowed(first: Sequence[HashedKernelRun], second: Sequence[HashedKernelRun]) -> str:
-    """Return the reason if equal hashes of two executions do not prove equal bits; else empty."""
+    """Return why equal hashes of two executions do not prove equal bits; empty if they do."""
     for launch in (*first, *second):
         if launch.failure:
             return f"`{launch.kernel}` was not followed: {launch.failure}"

@@ -86,7 +86,7 @@ class _Grid:
         return False in [self.outcome({name: value}) for value in values]
 
     def nearest(self, name: str, values: list[Any]) -> list[Any]:
-        """Return a few of the values, the own one of the case included."""
+        """Return a few of the values, including the one in the case."""
         own = self._own(name)
         at = values.index(own) if own in values else 0
         first = min(max(0, at - _MOST_COMBINED // 2), max(0, len(values) - _MOST_COMBINED))
