@@ -39,7 +39,7 @@ class _Symbols(Integers[Any]):
 
 
 class _Naturals(Integers[bool]):
-    """The domain that contains whether an integer is known not to be negative."""
+    """The abstract domain that records whether an integer is known not to be negative."""
 
     def constant(self, number: int) -> bool:
         return number >= 0

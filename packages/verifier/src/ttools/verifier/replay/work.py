@@ -218,7 +218,7 @@ class Work:
         self.constants.add(storage)
 
     def _most(self, *views: Iterable[TensorSpec]) -> int:
-        """Return the element count of the largest tensor; count a view's combined elements singly."""
+        """Return the size of the largest tensor; a view's combined elements count singly."""
         counts = [math.prod(view.shape) * self._ratio(view) for part in views for view in part]
         return max(counts, default=0)
 
