@@ -373,11 +373,8 @@ def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
-    """Return which infinities and NaN are defects although the exact value is not finite, either.
-
-    These are NaN and overflows.
-
-    An infinity of a division or a logarithm may be the result that the program wants.
+    """These are NaN and overflows. An infinity that a division or a logarithm produces is not a
+    defect, because the program may want this result.
     """
     kinds = np.array([source.special == "overflow" for source in sources.table] or [False])
     matters: NDArray[np.bool_] = np.isnan(actual) | kinds[np.maximum(origin, 0)]
