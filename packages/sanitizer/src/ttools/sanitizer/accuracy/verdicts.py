@@ -373,7 +373,9 @@ def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
-    """These are NaN and overflows. An infinity that a division or a logarithm produces is not a
+    """Return which infinities and NaN are defects although the exact value is not finite, either.
+
+    These are NaN and overflows. An infinity that a division or a logarithm produces is not a
     defect, because the program may want this result.
     """
     kinds = np.array([source.special == "overflow" for source in sources.table] or [False])
