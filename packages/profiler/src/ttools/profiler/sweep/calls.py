@@ -193,8 +193,8 @@ class Duration:
 
     Attributes:
         median: Median of all samples.
-        low: A fifth of the samples is shorter.
-        high: A fifth of the samples is longer.
+        low: The time below which a fifth of the samples lies.
+        high: The time above which a fifth of the samples lies.
         samples: All samples, in seconds.
     """
 

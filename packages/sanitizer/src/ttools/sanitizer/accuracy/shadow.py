@@ -159,7 +159,7 @@ def with_row(rows: Array | None, number: int, error: Array) -> Array:
 
 
 def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) -> Array:
-    """Return rows for inputs, in which each element is multiplied by a random number.
+    """Return rows for inputs: the change of each element is itself times a random number.
 
     The numbers are Cauchy-distributed, so that a sum of such changes, with any coefficients, has
     the scale of the sum of the absolute changes. An element has the same numbers in each load.

@@ -2,8 +2,7 @@
 
 The hash of a known value is that of its type and bits. The hash of a computed value combines the
 operation and the hashes of its operands. The three lowest bits are marks, which every result
-inherits
-from its operands.
+inherits from its operands.
 """
 
 from __future__ import annotations

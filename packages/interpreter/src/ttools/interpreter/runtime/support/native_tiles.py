@@ -91,7 +91,7 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
 
 
 def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
-    """Return whether each record is in a column of its own, with all of its runs.
+    """Return whether all runs of each record are in a column that no other record uses.
 
     Args:
         log: Contiguous array of `access_dtype`.
