@@ -49,7 +49,7 @@ class CacheMisses:
         self._folder = folder or disk_cache_folder()
 
     def reason(self, entry: LoggedCompilation) -> str | None:
-        """Return why the cache lacked a compiled kernel; None if it had it or was not searched."""
+        """Return why the cache lacked a compiled kernel; None if it had one or was not searched."""
         if entry.cached is not False:
             return None
         if entry.always_compiles:

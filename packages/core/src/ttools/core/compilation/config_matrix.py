@@ -130,7 +130,7 @@ class KernelMatrix:
         return max(shares, default=None)
 
     def lost(self, cell: Cell) -> float | None:
-        """Return by which share a configuration's occupancy is below that of the best one."""
+        """Return how far a configuration's occupancy is below the best, as a share of the best."""
         best = self.best(cell.target)
         return 1 - cell.share / best if best and cell.share is not None else None
 

@@ -87,9 +87,7 @@ class MachineCode:
     inner: Sequence[int | None] = field(default=())
 
     def body(self, number: int | None) -> Iterator[tuple[int, Instruction]]:
-        """Yield indices and instructions of a loop without its inner loops; None means outside
-        loops.
-        """
+        """Yield the instructions directly in a loop, with their indices; None for no loop."""
         for at, instruction in enumerate(self.instructions):
             if self.inner[at] == number:
                 yield at, instruction

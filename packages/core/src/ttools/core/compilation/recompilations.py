@@ -1,4 +1,4 @@
-"""Finds parameters whose specialisation makes Triton recompile a kernel, and its benefit.
+"""Finds parameters whose specialisation makes Triton recompile a kernel, and what it gains.
 
 Triton compiles another variant of a kernel if an integer argument is 1, is divisible by 16, or is
 neither. For example, a kernel that is launched with `num_seqs` 2, 1 and 16 is compiled three times.
@@ -216,7 +216,7 @@ def _narrowed(inspection: Inspection, general: KernelSource) -> tuple[NarrowedAc
 
 
 def _narrowest(inspection: Inspection) -> dict[tuple[SourceLocation | None, str], int]:
-    """Return the bits of the narrowest access of each line, by line and kind."""
+    """Return the width in bits of the narrowest access, by line and kind."""
     narrowest: dict[tuple[SourceLocation | None, str], int] = {}
     for access in inspection.accesses:
         key = (access.location, access.kind)

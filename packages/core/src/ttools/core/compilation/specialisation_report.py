@@ -134,7 +134,8 @@ class ExplainedKernel:
     Attributes:
         file: File of the kernel.
         line: Line of the kernel's first decorator or its `def`.
-        recompilations: Parameters whose specialisation causes compilations, and its benefit.
+        recompilations: Parameters whose specialisation causes compilations, each with the benefit
+            of this specialisation.
         advice: Sentences for the user.
     """
 

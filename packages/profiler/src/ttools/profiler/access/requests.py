@@ -121,7 +121,7 @@ def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLay
 
 
 def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
-    """Return the bits of the most frequent access instruction, by line and kind."""
+    """Return the width in bits of the most frequent access instruction, by line and kind."""
     counts_by_line: dict[tuple[tuple[str, int], str], Counter[int]] = {}
     for access in inspection.accesses:
         kind = "load" if access.kind == "async copy" else access.kind

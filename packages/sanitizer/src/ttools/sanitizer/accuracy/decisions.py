@@ -59,7 +59,7 @@ class Truth:
         return Truth(self.exact[index], self.decision[index])
 
     def moved(self, move: Callable[[Any], Any], _: Callable[[Any], Any]) -> Truth:
-        """Return the truth values with their elements moved, as `Shadow.moved`."""
+        """Return the truth values with their elements moved; see `Shadow.moved`."""
         return Truth(move(self.exact), move(self.decision))
 
 

@@ -905,7 +905,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
 
 
 def _rounds_operands(a: Handle, b: Handle, arguments: Sequence[Any]) -> bool:
-    """Return whether a product rounds its operands of float32, as `input_precision` says."""
+    """Return whether a product rounds its operands of float32, according to `input_precision`."""
     precision = str(arguments[3]) if len(arguments) > 3 else ""
     return "IEEE" not in precision.upper() and {a.element.text, b.element.text} == {"f32"}
 

@@ -342,7 +342,7 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return conditions that exclude exactly the lanes outside if their bound is tightened.
+        """Return conditions whose bounds can be tightened to exclude exactly the lanes outside.
 
         Args:
             rows: The programs that are considered.
@@ -428,7 +428,7 @@ class _Tile:
         return None if threshold is None else WrongLanes(part.value, threshold, is_index=True)
 
     def _threshold(self, numbers: NDArray[np.int64], outside: Lanes, rows: slice) -> int | None:
-        """Return the least number among lanes outside, if it exceeds those inside; else None.
+        """Return the least number outside if it exceeds all numbers inside; else None.
 
         Args:
             numbers: A number for each program and lane.

@@ -117,7 +117,7 @@ def _without(
 
 
 def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -> Operation | None:
-    """Return the access of a site if it depends on what is wrong; None for other accesses."""
+    """Return the access of a site if it depends on the wrong value; None for other accesses."""
     operations = accesses_at(checked, probe.location)
     return operations[0] if len(operations) == 1 and wrong.is_in(operations[0]) else None
 

@@ -143,7 +143,7 @@ class ShadowTable:
     def _any(
         self, b: Builder, address: Value, find: Callable[[Builder, ShadowMemory], Value]
     ) -> Value:
-        """Return the lanes for which any row gives true."""
+        """Return the lanes for which `find` is true in any shadow memory."""
 
         def visit(inner: Builder, memory: ShadowMemory, carried: Sequence[Value]) -> list[Value]:
             return [inner.binary("ori", carried[0], find(inner, memory))]

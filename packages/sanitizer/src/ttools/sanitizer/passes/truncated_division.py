@@ -115,5 +115,5 @@ def is_truncated(b: Builder, op: Operation) -> Value:
 
 
 def propagates(op: Operation) -> bool:
-    """Return whether an operation may keep a truncated result without taking care of its sign."""
+    """Return whether an operation may keep a truncated result without handling its sign."""
     return not op.has(SELECTS, DIVIDES)

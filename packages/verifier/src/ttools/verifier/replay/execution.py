@@ -113,7 +113,7 @@ class Executor:
         return results
 
     def _begin(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
-        """Forget what the last plan computed, and classify the storages of another one."""
+        """Discard the results of the last plan, and classify the storages of a new one."""
         self.work, self._moved = Work(), MovedValues()
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, ConstantStorage):

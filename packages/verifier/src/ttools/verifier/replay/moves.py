@@ -210,9 +210,9 @@ class _Values:
         return telling.numel() >= TELLING and _share_of_different(telling) >= _DIFFERENT
 
     def places(self, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the index in a table for each element, and whether it is the only one.
+        """Return for each element its index in a table, and whether it occurs there only once.
 
-        The index is -1 for elements that are not there.
+        The index is -1 for elements that the table does not contain.
         """
         nowhere = torch.full((self.count,), -1, dtype=torch.int64, device="cpu")
         numbers = table.double()

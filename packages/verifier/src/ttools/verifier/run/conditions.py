@@ -66,7 +66,7 @@ class _Grid:
         self.names = [*domain.sizes, *domain.choices]
 
     def near(self, name: str) -> list[Any]:
-        """Return values of a parameter: all of a list, and those about the size of the case."""
+        """Return values of a parameter: all values of a list, or sizes near that of the case."""
         if name in self._domain.choices:
             return [self._value(name, number) for number in range(len(self._domain.choices[name]))]
         own = self._case.sizes[name]
