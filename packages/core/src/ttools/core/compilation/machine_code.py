@@ -54,7 +54,7 @@ class Instruction:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that the instruction moves per thread, if it moves any."""
+        """Return how many bytes the instruction moves per thread, if it moves any."""
         if self.name in ("LDSM", "STSM"):
             return 4 * int(self.opcode[-1]) if self.opcode[-2] == "." else 4
         sizes = (_BYTES[part] for part in self.opcode.split(".")[1:] if part in _BYTES)

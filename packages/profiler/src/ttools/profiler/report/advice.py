@@ -355,7 +355,7 @@ def _masks(evidence: Evidence) -> Hints:
 
 
 def _requested(line: LineCounts) -> float:
-    """Return the bytes that a line would access without its mask."""
+    """Return how many bytes a line would access without its mask."""
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 

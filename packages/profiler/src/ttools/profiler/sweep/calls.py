@@ -59,7 +59,7 @@ def _with_tensors(
 
 
 def bytes_of(*values: Any) -> int:
-    """Return the bytes of the tensors in each value; tensors in several values count in each."""
+    """Return the total bytes of the tensors in values; one in several values counts in each."""
     return sum(
         tensor.numel() * tensor.element_size()
         for value in values

@@ -431,7 +431,7 @@ def _library(f: Follower, operation: str, arguments: Sequence[Any], result: Hand
 
 
 def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
-    """Restart from the result of an operation that rounds on purpose; padded lanes remain."""
+    """Give the result of an operation that rounds on purpose a new shadow; padded lanes remain."""
     operand = shadow_of(arguments[0])
     shadow = joined([operand], as_exact(result.data), None)
     shadow.cancelled = None

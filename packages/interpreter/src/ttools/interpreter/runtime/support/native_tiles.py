@@ -53,7 +53,7 @@ class Bands(NamedTuple):
     Attributes:
         low: Address of the first band.
         band: Size of a band in bytes; 0 for sites whose records are omitted.
-        step: Distance of the runs of a record, and of the rows of a band, in bytes.
+        step: Distance between runs of a record, and between rows of a band, in bytes.
         column: Width of a column in bytes.
         columns: Number of columns in a band.
         first: Index of the site's first column.
