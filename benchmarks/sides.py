@@ -57,8 +57,8 @@ _COMMON = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
 }
 _OURS = ("TTOOLS_", "TRITON_")
-#: Maximum distance between the quartiles and the median, relative to the median; times with a larger
-#: distance are marked.
+#: Maximum distance between the quartiles and the median, relative to the median; times with a
+#: larger distance are marked.
 NOISY = 0.1
 
 
