@@ -102,7 +102,7 @@ def fit(launches: Launches, begin: Constants = BEGIN) -> Constants:
 
 
 def left_out(kernel: str, launches: Launches, begin: Constants) -> NDArray[np.float64]:
-    """Return the times that a model fitted to all other kernels gives the kernel's launches."""
+    """Return the times of a kernel's launches by a model that is fitted to all other kernels."""
     own = np.array([point.kernel == kernel for point in launches.points])
     return np.asarray(seconds_of(launches.where(own).work, fit(launches.where(~own), begin)))
 

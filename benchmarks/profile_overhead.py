@@ -140,9 +140,10 @@ def tell(name: str, side: str, samples: Times, like: Times) -> None:
     low, high = interval(ratios)
     whole = median(own[1] / other[1] - 1 for own, other in zip(samples, like, strict=True))
     print(
-        f"{name:24} {side:14} {ran:8.4f} s running, {least:6.1%} over Proton's least, "
-        f"{median(ratios):6.1%} in the middle round ({low:.1%} to {high:.1%}), "
-        f"{ended:7.3f} s with start and end ({whole:.1%}), {analysed:7.3f} s until samples exist"
+        f"{name:24} {side:14} {ran:8.4f} s running, {least:6.1%} over Proton's minimum, "
+        f"{median(ratios):6.1%} in the median round ({low:.1%} to {high:.1%}), "
+        f"{ended:7.3f} s with start and end ({whole:.1%}), "
+        f"{analysed:7.3f} s until samples are known"
     )
 
 

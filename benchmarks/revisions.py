@@ -57,7 +57,7 @@ class Comparison:
 
     @property
     def by_process(self) -> list[float]:
-        """Return the ratio of times, now to before, for each pair of processes."""
+        """Return the ratio of the current to the earlier times, for each pair of processes."""
         return [
             statistics.median(b / a for a, b in zip(one, two, strict=True))
             for one, two in zip(self.before, self.now, strict=True)
@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Return the median ratio of times, now to before."""
+        """Return the median ratio of the current to the earlier times."""
         return statistics.median(self.by_process)
 
     def cells(self) -> tuple[str, ...]:

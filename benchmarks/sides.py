@@ -57,8 +57,8 @@ _COMMON = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
 }
 _OURS = ("TTOOLS_", "TRITON_")
-#: Maximum distance of the quartiles from the median, relative to the median; times with a larger
-#: distance are marked.
+#: Maximum distance between the quartiles and the median, relative to the median; times with a
+#: larger distance are marked.
 NOISY = 0.1
 
 
@@ -202,7 +202,7 @@ class Times:
 
     @property
     def spread(self) -> float:
-        """Return half the distance of the samples' quartiles, relative to the median."""
+        """Return half the distance between the quartiles, relative to the median."""
         return _spread(self.samples)
 
     @property

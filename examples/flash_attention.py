@@ -62,7 +62,7 @@ def forward_kernel(
 
 @triton.jit
 def row_dots_kernel(a_ptr, b_ptr, dots_ptr, N, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Return the dot product of each row of A with that row of B."""
+    """Store the dot product of each row of A and the same row of B."""
     base = tl.program_id(1) * N * D
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a = load_rows(a_ptr + base, rows, N, D).to(tl.float32)

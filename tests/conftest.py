@@ -70,7 +70,7 @@ _CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # Commands print their progress after ten seconds, which any command can take on a busy machine.
 os.environ.setdefault("TTOOLS_PROGRESS", "off")
-# Pages contain their date, by which runs that are compared would differ.
+# Pages contain their date, so two runs that are compared would differ.
 os.environ["SOURCE_DATE_EPOCH"] = "1767225600"
 # An object that an earlier run has cached would hide a defect of the present compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")

@@ -141,7 +141,7 @@ def try_python(version: str, files: Path, torch: str, triton: str) -> Result:
 def main() -> int:
     """Build and install the members and run the commands; return 1 if any Python fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torch", required=True, help="requirement, like TORCH in the Makefile")
+    parser.add_argument("--torch", required=True, help="pip requirement, as TORCH in the Makefile")
     parser.add_argument("--range", required=True, help="Triton versions, like TRITON_RANGE")
     parser.add_argument("--python", action="append", help="one version, like 3.12; repeatable")
     options = parser.parse_args()

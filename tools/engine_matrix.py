@@ -219,7 +219,7 @@ def _matches(name: str, only: str) -> bool:
 def main() -> int:
     """Run the combinations; return 1 if any failed, 2 if no name matches."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torch", required=True, help="requirement, like TORCH in the Makefile")
+    parser.add_argument("--torch", required=True, help="pip requirement, as TORCH in the Makefile")
     parser.add_argument(
         "--triton", required=True, help="tested version, like TRITON in the Makefile"
     )

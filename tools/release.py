@@ -40,7 +40,7 @@ def version() -> str:
 
 
 def with_version(text: str, new: str) -> str:
-    """Return a member's pyproject.toml with another version, also in pins of other members."""
+    """Return a package's pyproject.toml with a new version, also in its pins of other packages."""
     return _PIN.sub(rf'\g<1>{new}"', _VERSION.sub(f'version = "{new}"', text))
 
 

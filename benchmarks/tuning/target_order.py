@@ -9,7 +9,8 @@ tuner counts it, and their recorded times. For each kernel this prints:
 - Spearman's rank correlation of the projected times and the recorded medians,
 - the regret of the configuration that ranks first: how much longer it takes than the best one,
 - the regret of the best of the first four,
-- the error factor of the times.
+- the error factor: the geometric mean of the factors by which projected and recorded times
+  differ.
 
 The projection uses the constants of ttools. If the points to which these were fitted are given, the
 figures are also printed for constants that are fitted without kernels of the same kind.
@@ -69,8 +70,9 @@ KIN: Mapping[str, Sequence[str]] = {
 def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
     """Return the work of all configurations; each field is an array over them.
 
-    The files contain the work with empty caches (`held` is 0), as the times were recorded. The
-    tuner projects launches as the profiler does, whose data is in the cache if it fits.
+    The files contain the work with empty caches (`held` is 0), because the times were recorded with
+    empty caches. The tuner projects launches as the profiler does, whose data is in the cache if it
+    fits.
     """
     work = Work(
         **{f.name: np.array([config["work"][f.name] for config in configs]) for f in fields(Work)}

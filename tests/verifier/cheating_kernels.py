@@ -251,7 +251,7 @@ def sums_in_a_workspace(x):
 
 
 def launches_by_chance(x):
-    """Use one kernel or another, as the number of the process says."""
+    """Use one of two kernels, depending on torch's initial seed."""
     y = torch.empty(x.shape)
     rows, n = x.shape
     block = triton.next_power_of_2(n) * (1 + torch.initial_seed() % 2)
@@ -260,7 +260,7 @@ def launches_by_chance(x):
 
 
 def launches_by_value(x):
-    """Use one kernel or another, as an element that is read on the host says."""
+    """Use one of two kernels, depending on an element that the host reads."""
     y = torch.empty(x.shape)
     rows, n = x.shape
     block = triton.next_power_of_2(n) * (1 + int(x[0, 0] > 0))

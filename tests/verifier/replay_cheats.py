@@ -342,7 +342,7 @@ def stairs_reference(x):
 
 
 def many_comparisons(x):
-    """Compute a function of few values by comparisons."""
+    """Compute a function that has few different values by comparisons."""
     rows, n = x.shape
     y = torch.empty(rows, n)
     whole = sum((x >= step / 4).to(torch.int32) for step in range(-7, 9)) - 8
@@ -477,7 +477,7 @@ def product_of_integers(x, w):
 
 
 def fills_integers(x):
-    """Let torch convert each element of a row when it fills an integer with it."""
+    """Let torch convert the elements of a row by filling elements of an integer tensor."""
     rows, n = x.shape
     whole = torch.zeros(rows, n, dtype=torch.int32)
     floats = launched(scale_kernel, x)
@@ -594,7 +594,7 @@ def bits_as_arguments(x):
 
 
 def moves_a_table(x):
-    """Add one to a result that depends on sizes only, less one."""
+    """Let torch compute a result that depends on sizes only, minus one; a kernel adds one."""
     return launched(add_one_kernel, positions(*x.shape) - 1.0)
 
 

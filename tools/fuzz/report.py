@@ -51,7 +51,7 @@ class Campaign:
 
     @property
     def failed(self) -> bool:
-        """True if a kernel failed; it did not if only the GPU or only NumPy differs."""
+        """True if a kernel failed; differences of only the GPU or only NumPy do not count."""
         return any(f.kind not in ("gpu only", "oracle only") for f in self.failures)
 
     def causes(self, most: int) -> list[Failure]:

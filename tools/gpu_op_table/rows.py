@@ -55,7 +55,7 @@ class Bound:
 
     Attributes:
         ulps: Distance in units in the last place of the result's type; 0 requires equal bits.
-        absolute: Distance of the values.
+        absolute: Distance between the values.
         zeros: If True, zeros of both signs are equal.
         why: Reason why the hardware is inexact; empty if equal bits are required.
     """

@@ -112,7 +112,7 @@ def float_offsets(x_ptr, y_ptr, n, ratio, BLOCK: tl.constexpr):
 
 @triton.jit
 def return_in_loop(x_ptr, y_ptr, n, target, BLOCK: tl.constexpr):
-    """Search a value and return as soon as it is found."""
+    """Search for a value and return as soon as it is found."""
     pid = tl.program_id(0)
     offsets = tl.arange(0, BLOCK)
     found = 0

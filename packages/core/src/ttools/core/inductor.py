@@ -43,7 +43,7 @@ def kernel_name(autotuner: Any) -> str:
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """Return the candidate configurations; after compilation, those that still are candidates."""
+    """Return the candidate configurations; after compilation, those that are still candidates."""
     if autotuner.configs:
         return list(autotuner.configs)
     return [compiled.config for compiled in autotuner.launchers or autotuner.compile_results]

@@ -33,7 +33,7 @@ def shrink(start: T, steps: Sequence[Candidates[T]], accepts: Accepts[T], end: f
 
 
 def _pass(best: T, candidates: Candidates[T], accepts: Accepts[T], end: float) -> T:
-    """Try candidates in order; after a success, go on with the new object's at this position."""
+    """Try candidates in order; after a success, continue with those of the new object."""
     tried = 0
     remaining = candidates(best)
     while time.monotonic() < end:

@@ -65,7 +65,7 @@ class _Definition:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether all source refers to it by the wanted name alone."""
+        """Return whether all source refers to the object by the wanted name alone."""
         return self.plain == {self.wanted} and not self.is_qualified
 
 

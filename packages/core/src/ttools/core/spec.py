@@ -231,7 +231,7 @@ def coordinates(program: int, grid: Grid) -> Grid:
 
 
 def itemsize(dtype: str) -> int:
-    """Return the bytes of an element, from its dtype's name: 1 for `float8_e5m2`."""
+    """Return the size of an element in bytes, from its dtype's name: 1 for `float8_e5m2`."""
     bits = re.search(r"\d+", dtype)
     return max(1, int(bits[0]) // 8) if bits else 1
 

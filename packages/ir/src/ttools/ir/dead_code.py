@@ -40,7 +40,7 @@ def operations_without_purpose(
 
 
 def values_needed(function: Operation, keep: Callable[[Operation], bool]) -> set[Value]:
-    """Return the values that operations use which `remove_dead_code` does not remove."""
+    """Return the values that are used by operations that `remove_dead_code` keeps."""
     return _Liveness(function, keep).values
 
 

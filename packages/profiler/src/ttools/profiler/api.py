@@ -64,8 +64,8 @@ def profile(
             the analysis also determines what masks in loops cost, for which it compiles some
             kernels twice.
         warmup: Number of first launches of each kind that only warm up and are left out of all
-            figures. Launches of a kind have equal kernel, specialisation, grid and scalar arguments
-            that affect the work.
+            figures. Launches of a kind have the same kernel, specialisation, grid and scalar
+            arguments that affect the work.
         iterations: Number of times that each launch of the program is made. Before each repetition,
             the memory that it may have written is restored, so that the program's results stay the
             same. If it is more than one, the launches that warm up are additional. Trials of

@@ -119,8 +119,8 @@ def ratio_interval(
     """Return the ratio of the second side's time to the first's, with Welch's interval.
 
     For one run per side, the time is the mean of its launches without a fifth at either end, with
-    Yuen's variance (Biometrika 61, 1974). For several runs it is the mean of theirs. If only one
-    side has several runs, the other is assumed to have their variance.
+    Yuen's variance (Biometrika 61, 1974). For several runs, it is the mean of their times. If only
+    one side has several runs, the other is assumed to have their variance.
 
     Args:
         base: Positive seconds of launches, by run.

@@ -41,7 +41,7 @@ _HINDRANCES = frozenset({"model"})
 
 
 def late_text(seconds: float) -> str:
-    """Return what a report says about goals for which a time limit in seconds left no time."""
+    """Return what a report says about goals that a time limit in seconds left unexamined."""
     return f"the time limit of {seconds:g} s was reached (--timeout)"
 
 

@@ -60,9 +60,7 @@ class TableContents:
         )
 
     def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """Return a phrase that says how the contents contradict an assumption; None if they satisfy
-        it.
-        """
+        """Return a phrase on how the contents contradict an assumption; None if they do not."""
         if bounds is not None and self.least < bounds[0]:
             return f"contains {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:

@@ -103,7 +103,7 @@ def _by_kernel(result: Result) -> Iterator[KernelSizes]:
 
 
 def _check_of(kind: str) -> type[Check]:
-    """Return the check that reports a kind; the checks are imported here because that is slow."""
+    """Return the check that reports a kind; checks are imported only here, because that is slow."""
     from ttools.sanitizer.checks.registry import CHECKS
 
     return next(check for check in CHECKS.values() if kind in check.kinds)

@@ -92,7 +92,7 @@ class Restoring:
 
 
 def _help(tuner: Any, changed: Sequence[str]) -> str:
-    """Return the argument of `triton.autotune` that restores tensors, besides those it restores.
+    """Return an argument of `triton.autotune` that also restores the changed tensors.
 
     `reset_to_zero` is never advised: a tensor that contains only zeros before the first launch,
     such as a new momentum, may contain other values when a later launch is tuned.

@@ -315,7 +315,7 @@ class Session:
             return self._configs.tune(launch) if self.options.all_configs else self.run_one(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
-        """Treat those parts of tensors as unwritten that contain a marker of unwritten memory.
+        """Treat the parts of tensors that contain a marker of unwritten memory as unwritten.
 
         Another run, possibly in another process, has written the marker.
 

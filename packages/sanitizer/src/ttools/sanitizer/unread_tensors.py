@@ -128,7 +128,7 @@ class UnreadTensors:
         return findings, _Excluded(texts)
 
     def _examine(self, checked: CheckedLaunch, excluded: _Excluded) -> None:
-        """Add the parameters of a launch that receive a tensor which is no placeholder."""
+        """Add the parameters of a launch that receive a tensor which is not a placeholder."""
         if excluded.launches == _MOST_EXAMINED:
             return
         excluded.launches += 1

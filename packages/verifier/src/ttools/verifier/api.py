@@ -72,7 +72,7 @@ def verify(
         on: If `gpu`, the candidate also runs on the GPU.
         gpu: Name or architecture of the GPU that the CPU emulates, such as `h100` or `sm_90`.
         fail_on: Lowest severity of findings of the checks that are failures.
-        fail_on_torch: If True, torch must not finish what kernels have computed.
+        fail_on_torch: If True, the candidate fails if torch completes what its kernels compute.
 
     Returns:
         The verdict and the failures.

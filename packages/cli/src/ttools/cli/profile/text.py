@@ -557,7 +557,7 @@ def _place(row: Row, own: str) -> str:
 
 
 def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
-    """Return a table of lines: their times, their source, and below it what they do."""
+    """Return a table of lines: their times, their source, and below it the work of each line."""
     metrics = chosen(LINES, "time_s", "time_share", "executions")
     cells = []
     for row in rows:

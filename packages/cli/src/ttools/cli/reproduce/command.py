@@ -57,18 +57,18 @@ GpuOption = Annotated[
     ),
 ]
 RunsOption = Annotated[
-    bool, _compare("--runs", help="Does another order of programs and atomics give the same bits?")
+    bool, _compare("--runs", help="Test whether another order of programs gives the same bits.")
 ]
 ConfigsOption = Annotated[
-    bool, _compare("--configs", help="Do all configurations of autotuned kernels?")
+    bool, _compare("--configs", help="Test whether all configurations give the same bits.")
 ]
 BatchOption = Annotated[
     list[str] | None,
     _compare(
         "--batch",
         metavar="NAME[:AXIS]",
-        help="Does each row of this argument, in smaller batches? Repeat the option for arguments "
-        "that share the batch; the axis is 0 by default.",
+        help="Test whether each row gives the same bits in smaller batches of this argument. "
+        "Repeat the option for arguments that share the batch; the axis is 0 by default.",
     ),
 ]
 DevicesOption = Annotated[

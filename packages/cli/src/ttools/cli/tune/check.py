@@ -149,7 +149,7 @@ def tune_check_command(
 
 @dataclass(kw_only=True)
 class _Trial:
-    """Runs a program, records what it asks for, and tries the entries on its launches.
+    """Runs a program, records which files and keys it looks up, and tries entries on its launches.
 
     Attributes:
         program: The program as the user named it.

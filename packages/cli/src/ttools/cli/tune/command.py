@@ -120,7 +120,7 @@ def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None
 
 
 def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]:
-    """Run a function; return the exit status, and an error of ttools."""
+    """Run a function; return the exit status, and the error that ttools raised, if any."""
     try:
         run()
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
 """The reasons for which Triton's cache on disk lacked a compiled kernel.
 
 Triton stores the options, the environment, the target and its version with each compiled kernel.
-The entries of a kernel are compared with those data of a compilation. They are read after the run.
+To explain a miss, these data are compared with those of the cache's entries for the same kernel.
+The cache is read after the run.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from ttools.core.triton_versions import disk_cache_folder
 _RESULTS = frozenset(
     ("hash", "name", "shared", "tmem_size", "tensordesc_meta", "cluster_dims", "ptx_version")
 )
-#: The largest number of kernels in the cache that are searched.
+#: Maximum number of kernels in the cache to search.
 _MOST_ENTRIES = 20_000
-#: Names of the data for reports, if they differ from Triton's.
+#: Names of these data in reports, where they differ from Triton's names.
 _NAMES = {"source_files": "the file", "triton_version": "Triton's version"}
 _LONGEST_NAME = 150  # Triton cuts off the names of its files there
 _LOCATION = re.compile(r"\s*loc\([^)]*\)")
@@ -35,7 +36,7 @@ class CacheMisses:
     """Explains the misses of a run.
 
     Args:
-        compilations: All compilations of the run; what they stored is not compared.
+        compilations: All compilations of the run; the entries that they stored are not compared.
         folder: Folder of Triton's cache; by default the present one.
     """
 
@@ -48,7 +49,7 @@ class CacheMisses:
         self._folder = folder or disk_cache_folder()
 
     def reason(self, entry: LoggedCompilation) -> str | None:
-        """Return why the cache lacked a compiled kernel; None if it did not, or was not asked."""
+        """Return why the cache lacked a compiled kernel; None if it had one or was not searched."""
         if entry.cached is not False:
             return None
         if entry.always_compiles:
@@ -86,7 +87,7 @@ class CacheMisses:
 
     @cached_property
     def _entries(self) -> dict[str, list[tuple[Path, dict[str, Any]]]] | None:
-        """Return the folders and data of the entries of the run's kernels; None if too many."""
+        """Return folder and data of the cache's entries for the run's kernels; None if too many."""
         assert self._folder is not None
         entries_of: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         try:

@@ -62,7 +62,7 @@ class Difference:
 
     @property
     def remedy(self) -> str | None:
-        """Return what avoids the compilation, as far as it follows from the kind; else None."""
+        """Return advice on how to avoid the compilation; None if there is none for this kind."""
         option = {
             "integer value": "do_not_specialize",
             "alignment": "do_not_specialize_on_alignment",
@@ -111,7 +111,7 @@ class Cause:
 
 
 def causes(compilations: Sequence[LoggedCompilation]) -> list[Cause]:
-    """Return the causes of the compilations of one kernel, which are given in order."""
+    """Return the causes of the compilations of one kernel, which must be in order."""
     return [_cause(compilations[:n], entry) for n, entry in enumerate(compilations)]
 
 
@@ -124,7 +124,7 @@ def _cause(earlier: Sequence[LoggedCompilation], entry: LoggedCompilation) -> Ca
 
 
 def differences(before: LoggedCompilation, now: LoggedCompilation) -> Iterator[Difference]:
-    """Yield what distinguishes two compilations of a kernel; at least one difference."""
+    """Yield the differences between two compilations of a kernel; there is at least one."""
     parts = [
         *_parameters(before.source, now.source),
         *_options(before.source.options, now.source.options),
@@ -328,7 +328,7 @@ def _same_variant(before: LoggedCompilation, now: LoggedCompilation) -> Differen
 
 
 def launch_keywords(entry: LoggedCompilation) -> dict[str, Any]:
-    """Return the options that the launch wrote, as `num_warps=8`; those that Triton adds are not.
+    """Return the options that the launch sets, such as `num_warps=8`, without those Triton adds.
 
     If Triton's key is unreadable, all options of the variant are returned.
     """

@@ -75,7 +75,7 @@ class LoggedCompilation:
 
     @property
     def kernel(self) -> tuple[str, int, str]:
-        """Identify the kernel by file, line and name, as it may be decorated several times."""
+        """Identify the kernel by file, line and name, because it may be decorated several times."""
         return kernel_identity(self.source.function)
 
 

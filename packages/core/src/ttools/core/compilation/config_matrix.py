@@ -92,7 +92,8 @@ class KernelMatrix:
     """The configurations of one kernel for one launch, by GPU.
 
     Attributes:
-        parameters: Specialisation of each parameter that is equal in all configurations.
+        parameters: Specialisations of those parameters that have the same one in all
+            configurations.
     """
 
     kernel: str
@@ -129,7 +130,7 @@ class KernelMatrix:
         return max(shares, default=None)
 
     def lost(self, cell: Cell) -> float | None:
-        """Return the part of the best configuration's occupancy that a configuration lacks."""
+        """Return how far a configuration's occupancy is below the best, as a share of the best."""
         best = self.best(cell.target)
         return 1 - cell.share / best if best and cell.share is not None else None
 

@@ -102,7 +102,7 @@ _KINDS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 
 
 def _ptx_access(text: str) -> tuple[str, int] | None:
-    """Return the kind and the bits of an access, or None."""
+    """Return the kind and the width in bits of an access; None for other instructions."""
     if match := _PTX_ASYNC.search(text):
         return "async copy", 8 * int(match[1], 0)
     if _PTX_BULK.search(text):

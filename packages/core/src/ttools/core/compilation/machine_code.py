@@ -54,7 +54,7 @@ class Instruction:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that the instruction moves per thread, if it moves any."""
+        """Return how many bytes the instruction moves per thread, if it moves any."""
         if self.name in ("LDSM", "STSM"):
             return 4 * int(self.opcode[-1]) if self.opcode[-2] == "." else 4
         sizes = (_BYTES[part] for part in self.opcode.split(".")[1:] if part in _BYTES)
@@ -63,7 +63,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the instructions `first` to `last`, which is the backward branch.
+    """A loop: the instructions from `first` to `last`, which is the backward branch.
 
     Attributes:
         parent: Index of the enclosing loop.
@@ -87,9 +87,7 @@ class MachineCode:
     inner: Sequence[int | None] = field(default=())
 
     def body(self, number: int | None) -> Iterator[tuple[int, Instruction]]:
-        """Yield indices and instructions of a loop without its inner loops; None means outside
-        loops.
-        """
+        """Yield the instructions directly in a loop, with their indices; None for no loop."""
         for at, instruction in enumerate(self.instructions):
             if self.inner[at] == number:
                 yield at, instruction

@@ -1,9 +1,10 @@
-"""Finds the parameters whose specialisation makes Triton compile a kernel again, and what it gains.
+"""Finds parameters whose specialisation makes Triton recompile a kernel, and what it gains.
 
 Triton compiles another variant of a kernel if an integer argument is 1, is divisible by 16, or is
 neither. For example, a kernel that is launched with `num_seqs` 2, 1 and 16 is compiled three times.
-`do_not_specialize` leaves one variant. Its cost is determined by compiling this variant as well,
-and comparing the widths of its accesses to global memory with those of the most specialised one.
+`do_not_specialize` leaves one variant. To determine what this costs, that variant is compiled as
+well, and the widths of its accesses to global memory are compared with those of the most
+specialised variant.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Recompilation:
     Attributes:
         kernel: Name of the kernel.
         target: Name of the target.
-        parameter: Name of the parameter; several names, separated by commas, if a compilation does
-            not occur only if none of these parameters is specialised.
+        parameter: Name of the parameter, or several names separated by commas if a compilation is
+            avoided only when none of these parameters is specialised.
         specialisations: The specialisations of the parameter, in the order of their compilation.
         compilations: Number of compilations of the kernel for the target.
         avoidable: Number of these that do not occur without the specialisation.
@@ -128,7 +129,7 @@ def _kinds(sources: Sequence[KernelSource], name: str) -> list[str]:
 def _avoided(
     group: Sequence[Inspection], parameters: Sequence[tuple[int, str]], more_than: int = 0
 ) -> Recompilation | None:
-    """Return the compilations that do not occur if parameters are not specialised.
+    """Return the compilations that are avoided if parameters are not specialised.
 
     Args:
         group: The compilations of a kernel for a target.
@@ -215,7 +216,7 @@ def _narrowed(inspection: Inspection, general: KernelSource) -> tuple[NarrowedAc
 
 
 def _narrowest(inspection: Inspection) -> dict[tuple[SourceLocation | None, str], int]:
-    """Return the bits of the narrowest access of each line, by line and kind."""
+    """Return the width in bits of the narrowest access, by line and kind."""
     narrowest: dict[tuple[SourceLocation | None, str], int] = {}
     for access in inspection.accesses:
         key = (access.location, access.kind)

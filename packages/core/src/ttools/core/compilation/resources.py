@@ -122,12 +122,12 @@ def threads_of(ptx: str, warps: int, target: Target) -> int:
 
 
 def local_memory(usage: Mapping[str, int]) -> int:
-    """Return the bytes of local memory of a thread, from `resource_usage`."""
+    """Return the size of a thread's local memory in bytes, from `resource_usage`."""
     return max(usage.get("STACK", 0), usage.get("LOCAL", 0))
 
 
 def spilled_bytes(local: int, ptx: str, moved: int | None = None) -> int:
-    """Return the bytes of a thread's local memory that hold spilled registers.
+    """Return how many bytes of a thread's local memory hold spilled registers.
 
     The rest are arrays that the PTX declares. Triton 3.6 compiles the argument reduction of `sin`
     with such an array of 28 bytes, for which ptxas reserves 32.

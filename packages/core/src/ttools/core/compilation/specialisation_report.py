@@ -78,7 +78,8 @@ class ExplainedCompilation:
     """A compilation with its cause.
 
     Attributes:
-        miss: Why Triton's cache on disk lacked the kernel; None if it contained it or is unknown.
+        miss: Reason why Triton's cache on disk lacked the kernel; None if the cache contained it or
+            the reason is unknown.
         cost: Duration for the target; None if no target was chosen.
     """
 
@@ -128,12 +129,13 @@ def _target_text(entry: LoggedCompilation) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedKernel:
-    """The compilations of a kernel, and what avoids some of them.
+    """The compilations of a kernel, and advice that avoids some of them.
 
     Attributes:
         file: File of the kernel.
         line: Line of the kernel's first decorator or its `def`.
-        recompilations: Parameters whose specialisation causes compilations, with what it gains.
+        recompilations: Parameters whose specialisation causes compilations, each with the benefit
+            of this specialisation.
         advice: Sentences for the user.
     """
 
@@ -154,7 +156,7 @@ class ExplainedKernel:
         return shown_place(self.file, self.line)
 
     def seconds(self) -> float:
-        """Return the duration of all compilations: for the target if there is one."""
+        """Return the total duration of all compilations, for the target if there is one."""
         return sum(map(_seconds, self.compilations))
 
     def as_dict(self) -> dict[str, Any]:
@@ -315,7 +317,7 @@ def _remedy(item: Recompilation) -> str:
 
 
 def _advice(explained: Sequence[ExplainedCompilation]) -> Iterator[str]:
-    """Yield advice whose cost is not known from the compiled code."""
+    """Yield advice whose cost cannot be determined from the compiled code."""
     alone = [item.cause.differences[0] for item in explained if len(item.cause.differences) == 1]
     for name in dict.fromkeys(d.name for d in alone if d.kind == "constexpr"):
         values = 1 + sum(d.kind == "constexpr" and d.name == name for d in alone)

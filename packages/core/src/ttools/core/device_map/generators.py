@@ -128,7 +128,7 @@ class DeviceGenerator(Generator):
     # ---- during the capture of a graph, nothing is drawn before a replay
 
     def _state_in(self, capture: Capture) -> Any:
-        """Return a placeholder for the state that the generator will have here in a replay."""
+        """Return a placeholder for the state that the generator will have here during a replay."""
         holder: list[Any] = []
         value = _STATE.pack(self.initial_seed(), _IN_GRAPHS + _STEP * len(capture.states))
         capture.states[value] = holder

@@ -159,10 +159,10 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_settled(function: ast.FunctionDef, name: str, call: ast.Call) -> bool:
-    """Return whether a name has only one value in a function, which it has before a call.
+    """Return whether a name is assigned at most once in a function, and before a call.
 
-    This is the case if no statement assigns the name, or if only one does, which precedes the call
-    in the same block or in a block around it.
+    If a statement assigns the name, it must precede the call in the same block or in a block around
+    it.
     """
     writes = [
         node

@@ -13,7 +13,7 @@ _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)i?b)?\s*", re.IGNORECASE
 
 
 def read_memory(text: str) -> int:
-    """Return the bytes of an amount such as `192GB`, `1.5 TB` or, in bytes, `4096`.
+    """Return a number of bytes that is written as `192GB`, `1.5 TB` or `4096`.
 
     Raises:
         UsageError: The text is not an amount of memory.

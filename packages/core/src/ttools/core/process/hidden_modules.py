@@ -64,7 +64,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
 
 def lacking_module(error: BaseException) -> str | None:
-    """Return the top-level module of which an exception says that it lacks a name."""
+    """Return the top-level module that, according to an exception, lacks a name."""
     name = None
     if isinstance(error, ImportError):
         name = error.name

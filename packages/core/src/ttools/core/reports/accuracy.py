@@ -94,8 +94,8 @@ class OutputAccuracy:
         rtol: Relative tolerance for a comparison with a reference; None if the output has errors
             that are defects.
         atol: Absolute tolerance for the same comparison.
-        limited: What was not followed or not seen, as text, or nothing.
-        gpu_range: What a GPU may compute for the output; None if that was not requested.
+        limited: Sentence on what was not followed or not observed; empty if there is nothing.
+        gpu_range: The results that a GPU may compute for the output; None if not requested.
     """
 
     kernel: str
@@ -148,7 +148,7 @@ class LineErrors:
         location: Location of the source line.
         operations: Names of the operations, as in findings.
         dtype: Name of the type of their results.
-        eps: Spacing of this type next to 1.
+        eps: Distance from 1 to the next larger number of this type.
         introduced: Sum of the absolute errors that the operations introduce by rounding.
         carried: Sum of the absolute errors that result from those of the operands.
         size: Sum of the absolute values of the results.
@@ -169,7 +169,7 @@ class LineErrors:
 
     @property
     def carried_ulps(self) -> float:
-        """Return the mean error that the operands bring along, in the same units."""
+        """Return the mean error that the operands contribute, in the same units."""
         return self.carried / (self.eps * self.size) if self.size else 0.0
 
 
@@ -256,7 +256,7 @@ def _tolerance_lines(outputs: Sequence[OutputAccuracy]) -> Iterator[str]:
 
 
 def range_lines(outputs: Sequence[OutputAccuracy]) -> list[str]:
-    """Return what a GPU may compute for each output as lines of text; none if not requested."""
+    """Return the ranges of results on a GPU as lines of text; none if not requested."""
     ranges = [(output, output.gpu_range) for output in outputs if output.gpu_range is not None]
     if not ranges:
         return []

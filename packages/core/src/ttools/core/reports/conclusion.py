@@ -41,7 +41,7 @@ def page_summary(report: Report, links: Mapping[int, str]) -> PageSummary:
 
 
 def _verdict(report: Report) -> Literal["passed", "failed", "unknown", ""]:
-    """Return the verdict; a run of some sizes without failures has none."""
+    """Return the verdict; empty for a run without failures that covers only some sizes."""
     some_sizes = report.cases is None and report.sizes is None and not report.examined
     return "" if some_sizes and report.outcome != "failed" else report.outcome
 

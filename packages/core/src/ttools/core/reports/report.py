@@ -135,7 +135,7 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings by cause, in order of appearance; each of the others is its own group."""
+    """Group findings by cause, in order of appearance; one without a cause is its own group."""
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = number if finding.cause is None else finding.cause.id

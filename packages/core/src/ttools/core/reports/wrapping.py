@@ -1,7 +1,7 @@
 """Lines of a terminal with 80 columns, in which paths and commands stay whole.
 
 A reader copies paths and commands, and editors and terminals make links of paths, so neither is
-divided over two lines nor cut off. A line with a longer one is wider than the terminal.
+divided over two lines nor cut off. A line that contains a longer one is wider than the terminal.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class _ReadingSubprocess:
 
 
 def spill_traffic(output: str) -> int | None:
-    """Return the bytes that spill stores and loads move according to ptxas, over all functions.
+    """Return how many bytes spills store and load in all functions, according to ptxas.
 
     Returns:
         None if the output does not contain them.

@@ -46,8 +46,8 @@ def kernel_scopes(*, lines: bool) -> Iterator[None]:
     scopes of lines.
 
     Args:
-        lines: If True, each statement of a kernel that calls a function gets a scope, and each
-            loop. Functions that the kernel calls belong to the line of the call.
+        lines: If True, each loop and each statement of a kernel that calls a function gets a scope.
+            Functions that the kernel calls belong to the line of the call.
     """
     from triton import knobs
     from triton.compiler.code_generator import CodeGenerator

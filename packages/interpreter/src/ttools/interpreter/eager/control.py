@@ -144,7 +144,7 @@ def assert_(condition: Any, message: Any) -> None:
 
 
 def device_print(prefix: Any, *values: Any, **named: Any) -> None:
-    """Execute `print` with a string as its first argument as `tl.device_print`."""
+    """Execute a `print` whose first argument is a string, as `tl.device_print`."""
     core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
 
 

@@ -91,7 +91,7 @@ class Handle:
         origin: Name of the kernel's argument that a pointer was computed from, if known.
         factors: Operands of the product that computed the value, and the iteration in which it was
             computed. A sum in the same iteration may use them for a fused multiply-add.
-        shadow: What an `OperationObserver` knows about the value; None without an observer.
+        shadow: What an `OperationObserver` has recorded about the value; None without an observer.
         is_grouped: True if the first axis of `data` numbers the programs of a group; see `groups`.
     """
 

@@ -70,7 +70,7 @@ def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
 
 
 def _lone_remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
-    """Return the remainder if the quotient is not computed, too; x % 0 then equals x / 0."""
+    """Return the remainder if the quotient is not computed as well; x % 0 then equals x / 0."""
     divisor = literal_value(b)
     if divisor not in (None, 0, -1):
         return a.binary("srem" if signed else "urem", b)

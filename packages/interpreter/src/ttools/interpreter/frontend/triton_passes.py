@@ -116,7 +116,7 @@ def definition_offset(function: Any) -> tuple[int, int]:
 
 
 def location_of(function: Any, node: Any) -> SourceLocation:
-    """Return the location in its file of a syntax tree node of a jit function.
+    """Return the location of a node of a jit function's syntax tree in the function's file.
 
     Args:
         node: A node of the tree of the function's dedented source.

@@ -467,7 +467,8 @@ class Builder:
     def fenced(self, value: SSAValue) -> SSAValue:
         """Return a vector that will be stored, hidden from the optimisation of truncating stores.
 
-        LLVM's code generator merges a truncation and a masked store to one instruction. If the mask
+        LLVM's code generator merges a truncation and a masked store into one instruction. If the
+        mask
         is a constant with one lane, LLVM 22 writes this lane untruncated and overwrites the
         following ones (AVX-512, llvm/llvm-project#179489). Such masks and truncations need not be
         in our code: LLVM creates a masked store from a `select` between the old and the new

@@ -185,8 +185,8 @@ def _probed_lanes(target: Target) -> int:
 def _machine(target: Target, opt: int) -> Any:
     """Return LLVM's target machine, which must be used under the lock.
 
-    It is cached, because it caches data about the target's instructions itself. With a new target
-    machine, LLVM needs a tenth more time for a small kernel.
+    The target machine is cached, because it caches data about the target's instructions. With a new
+    one, LLVM needs a tenth more time for a small kernel.
     """
     llvm = _llvm()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(

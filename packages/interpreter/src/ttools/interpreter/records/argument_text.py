@@ -41,7 +41,7 @@ _GENERATED = re.compile(
 _FILE = re.compile(r"(?P<path>.*\.np[yz])(?::(?P<key>.+))?", re.DOTALL)
 _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
 
-#: The value of the bytes of `empty` memory, so that results of a kernel that reads it look wrong.
+#: The value of each byte of `empty` memory. Results of a kernel that reads such memory look wrong.
 _POISON = 0xCD
 _ALIGNMENT = 64
 #: The largest number of dimensions that NumPy 1 supports.

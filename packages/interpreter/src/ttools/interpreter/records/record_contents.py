@@ -30,7 +30,7 @@ def contents_of(
         start, end: First address of the storage and the address after its last byte.
         dtype: Presumed type of the elements.
         data: The user's choice, see `launch_recorder.record`.
-        held: Number of bytes that the record contains already.
+        held: Number of bytes that the record already contains.
         seed: Seed of the generated numbers.
     """
     is_small = held + end - start <= KEPT_BYTES

@@ -17,7 +17,7 @@ _MOST_NUMBERS = 32
 _MOST_BYTES = 256
 #: The largest size in bytes of contents that are compared with random numbers.
 _MOST_RANDOM = 64 << 20
-#: Generated numbers have these types; numbers of others are converted from the first.
+#: Numbers are generated in these types; numbers of other types are converted from the first one.
 _DRAWN_TYPES = ("float32", "float64", "float16", "bfloat16")
 
 

@@ -190,8 +190,8 @@ class KernelLaunch:
         site: The place in the program that makes the launch; only set for observers.
         passed: One argument per parameter, as the user passed them, if they differ from `values`.
         on_gpu: True if the launch is meant for a GPU that is mapped to the CPU.
-        violations: The launch rules of a GPU that the launch breaks. If it is meant for a GPU, it
-            is then rejected.
+        violations: The launch rules of a GPU that the launch breaks. If there are any, a launch
+            that is meant for a GPU is rejected.
         program_options: Options for running the programs if the launch belongs to no run.
         monitor: Observations of the last execution; None before the first one.
     """

@@ -121,7 +121,7 @@ def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLay
 
 
 def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
-    """Return the bits of the most frequent access instruction, by line and kind."""
+    """Return the width in bits of the most frequent access instruction, by line and kind."""
     counts_by_line: dict[tuple[tuple[str, int], str], Counter[int]] = {}
     for access in inspection.accesses:
         kind = "load" if access.kind == "async copy" else access.kind
@@ -205,7 +205,8 @@ def request_elements(holder: Holder, elements: int, *, once: bool) -> NDArray[np
     Args:
         holder: The assignment of elements to registers, lanes and warps.
         elements: Number of elements that a thread accesses at once.
-        once: If True, an element that several threads hold is accessed by one only, as in stores.
+        once: If True, an element that several threads hold is accessed by only one of them, as in
+            stores.
     """
     strides = [prod(holder.shape[axis + 1 :]) for axis in range(len(holder.shape))]
     elements = min(elements, holder.registers)

@@ -39,7 +39,7 @@ class LineCounts:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that all accesses request."""
+        """Return how many bytes all accesses request."""
         return self.loaded + self.stored + self.atomic
 
     @property
@@ -97,7 +97,7 @@ class WorkCounts:
 
     @property
     def unique(self) -> int:
-        """Return the bytes that must cross the memory bus, even with perfect caches."""
+        """Return how many bytes must cross the memory bus, even with perfect caches."""
         return self.unique_loaded + self.unique_stored
 
 

@@ -147,7 +147,7 @@ class OwnCopies:
             self._to_host.append((begin, self.now()))
 
     def removed_from(self, operations: Iterable[MemoryOperation]) -> list[MemoryOperation]:
-        """Return the operations without those recorded here.
+        """Return the operations except those that this object has recorded.
 
         CUPTI's records have no addresses. So for each copy recorded here, the first later copy of
         the same size is removed.

@@ -317,7 +317,7 @@ class GpuCounting:
         return sampled
 
     def _copying(self, alike: EqualCalls, copy: Callable[[], EqualCalls]) -> EqualCalls:
-        """Return the result of `copy`, or the launch's kind if too much was copied already."""
+        """Return the result of `copy`, or the kind of the launch if too much was copied already."""
         with self._lock:
             if self._copied > _MOST_COPIED:
                 self.notes.setdefault(alike.kernel.name, _COPY_LIMIT)

@@ -31,8 +31,8 @@ The norm of these times with p = 1.91 is 68.7 us. With 1.46 us for the launch, t
 70.2 us. The roofline's bound is 60.1 us.
 
 The constants are the same for all kernels. They are fitted to launches of many kernels on an H100
-and an H200 by `benchmarks/gpu_time_model.py`, which also fits them to all kernels but one, for each
-kernel, and prints the error on the kernel that was left out.
+and an H200 by `benchmarks/gpu_time_model.py`. For each kernel, this program also fits them to all
+other kernels, and prints the error on the kernel that was left out.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def _updated(counts: WorkCounts) -> int:
 
 
 def _local(code: MachineCode, trips: Sequence[float]) -> float:
-    """Return the bytes of local memory that a warp accesses because of spilled registers."""
+    """Return how many bytes of local memory a warp accesses because of spilled registers."""
     return sum(
         times * instruction.bytes * _WARP
         for number, times in (*enumerate(trips), (None, 1.0))
@@ -207,7 +207,7 @@ def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
 
 
 def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
-    """Return the bytes that all requests move, extrapolated from the accesses that are known."""
+    """Return how many bytes all requests move, extrapolated from the accesses that are known."""
     requested = sum(access.requested for access in accesses)
     if not requested:
         return float(total)

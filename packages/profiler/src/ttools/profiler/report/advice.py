@@ -40,8 +40,8 @@ Kind = Literal[
 ]
 #: An access is reported if it moves at least this multiple of the necessary sectors.
 _WASTE = 2.0
-#: The smallest ratio of L1 to memory bandwidth: 128 bytes a clock to a multiprocessor's share of 29
-#: on a B200; the share is 18 on an H200 and 5 on an A40, by their datasheets.
+#: The smallest ratio of L1 to memory bandwidth per multiprocessor, that of a B200: 128 to 29 bytes
+#: a clock. Memory moves 18 bytes on an H200 and 5 on an A40, by their datasheets.
 _L1_PER_MEMORY = 128 / 29
 #: A line is reported if masks disable at least this share of its lanes.
 _MASKED = 0.25
@@ -201,7 +201,7 @@ def _named(kind: str) -> str:
 
 
 def _parts(access: AccessQuality, others: Sequence[AccessQuality]) -> int:
-    """Return the number of accesses to different elements in the sectors of an access, with it.
+    """Return the number of accesses, including this one, to different elements of its sectors.
 
     For example, one load reads the even elements of a tensor of pairs, and another the odd ones.
     """
@@ -363,7 +363,7 @@ def _masks(evidence: Evidence) -> Hints:
 
 
 def _requested(line: LineCounts) -> float:
-    """Return the bytes that a line would access without its mask."""
+    """Return how many bytes a line would access without its mask."""
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 

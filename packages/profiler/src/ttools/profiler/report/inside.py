@@ -28,7 +28,8 @@ class Balance:
     Attributes:
         count: Number of programs or multiprocessors.
         slowest: Number of the one that takes longest.
-        at_core: Multiprocessor of the slowest program; its own number for a multiprocessor.
+        at_core: Multiprocessor of the slowest program; in a balance of multiprocessors, the slowest
+            one.
     """
 
     count: int
@@ -54,7 +55,7 @@ class ScopeCycles:
         per_warp: Mean of the total of each warp in a launch, over the warps that passed.
         share: Share of `per_warp` in the recorded duration of a program. Scopes may contain
             others, so the shares may add up to more than 1.
-        programs: Distribution over programs, of the mean over the warps of each.
+        programs: Distribution over programs of the mean over a program's warps.
     """
 
     scope: str

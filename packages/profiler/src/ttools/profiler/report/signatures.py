@@ -56,7 +56,7 @@ class SignatureStats:
 
     @property
     def requested(self) -> int:
-        """Return the bytes that a launch requests; -1 if they are unknown."""
+        """Return how many bytes a launch requests; -1 if this is unknown."""
         return requested(self.sample)
 
     @property
@@ -95,7 +95,7 @@ class Evidence:
 
 
 def requested(sample: Sample) -> int:
-    """Return the bytes that a launch requests; -1 if they are unknown."""
+    """Return how many bytes a launch requests; -1 if this is unknown."""
     return sample.counts.total.bytes if sample.counts else -1
 
 

@@ -59,7 +59,7 @@ def _with_tensors(
 
 
 def bytes_of(*values: Any) -> int:
-    """Return the bytes of the tensors in each value; tensors in several values count in each."""
+    """Return the total bytes of the tensors in values; one in several values counts in each."""
     return sum(
         tensor.numel() * tensor.element_size()
         for value in values
@@ -193,8 +193,8 @@ class Duration:
 
     Attributes:
         median: Median of all samples.
-        low: A fifth of the samples is shorter.
-        high: A fifth of the samples is longer.
+        low: The time below which a fifth of the samples lies.
+        high: The time above which a fifth of the samples lies.
         samples: All samples, in seconds.
     """
 

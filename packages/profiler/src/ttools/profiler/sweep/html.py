@@ -196,7 +196,7 @@ def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Return powers of ten, also times 2 and 5 if the range has at most three decades."""
+    """Return powers of ten and, in a range of at most three decades, their multiples by 2 and 5."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
     return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]

@@ -22,7 +22,7 @@ _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _TIME = re.compile(r"(avg_)?((?:cpu_)?time)/(s|ms|us|ns)")
 _RATE = re.compile(r"([kmgt]?)(flop|byte)(8|16|32|64)?/s")
-#: The peak rate for each width of operations, whose unit is unknown.
+#: The peak rate that is assumed for operations of each width, because their unit is unknown.
 _PEAKS = {"8": "dot fp8", "16": "dot fp16", "32": "fp32", "64": "fp64"}
 
 

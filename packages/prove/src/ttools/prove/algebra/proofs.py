@@ -231,7 +231,7 @@ class _Proof:
         return False
 
     def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
-        """Return bounds of a symbol that depend on no other symbols than sizes.
+        """Return bounds of a symbol that depend on no symbols other than sizes.
 
         The list contains at most one bound with sizes and then at most one constant, the tightest.
         With sign -1, they are upper bounds: `symbol <= bound`. With sign 1, they are lower bounds:

@@ -344,9 +344,7 @@ class Search:
         return True
 
     def _candidates(self) -> list[Point]:
-        """Return points at which defects are likely: those of the solver, then others by falling
-        size.
-        """
+        """Return likely points of defects: the solver's, then others in descending order."""
         ends = {s: self._values(s) for s in self._where.box}
         points: list[Point] = [{}]
         for symbol, values in ends.items():

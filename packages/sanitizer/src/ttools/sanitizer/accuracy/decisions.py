@@ -41,11 +41,11 @@ _ROUNDING, _ERRORS = 16.0, 2.0
 
 
 class Truth:
-    """The shadow of truth values of which the exact values give some differently.
+    """The shadow of truth values, some of which differ from those that the exact values give.
 
     Attributes:
         exact: The truth values that the exact values give.
-        decision: For each lane, the number of the decision in which they differ, or `NOTHING`.
+        decision: For each lane, the number of the decision that makes it differ, or `NOTHING`.
     """
 
     __slots__ = ("decision", "exact")
@@ -59,12 +59,12 @@ class Truth:
         return Truth(self.exact[index], self.decision[index])
 
     def moved(self, move: Callable[[Any], Any], _: Callable[[Any], Any]) -> Truth:
-        """Return the truth values with their elements moved, as `Shadow.moved`."""
+        """Return the truth values with their elements moved; see `Shadow.moved`."""
         return Truth(move(self.exact), move(self.decision))
 
 
 class FloatBits:
-    """The shadow of integers that contain the bits of a float, or of another lane of it.
+    """The shadow of integers that contain the bits of a float, possibly those of another lane.
 
     Triton's sort exchanges two lanes `a` and `b` by `a ^ (a ^ b)`, where `a ^ b` is a reduction
     along an axis with two elements.

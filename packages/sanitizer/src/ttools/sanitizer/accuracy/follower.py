@@ -68,7 +68,7 @@ class Mixed:
         lanes: Number of stored elements.
         share: The largest share of these lanes in a result.
         result: The result with the largest share.
-        without: What it would be without these lanes.
+        without: The same result without these lanes.
     """
 
     lanes: int = 0
@@ -87,8 +87,8 @@ class Follower:
         sources: The table of sources.
         launch: Number of the launch in the run.
         mixed: Reductions that count padded lanes, by number of their source.
-        converted: Number of elements whose conversion to an integer an overflow made wrong, by
-            source of the overflow.
+        converted: For each source of an overflow, the number of elements whose conversion to an
+            integer is wrong because of this overflow.
         unfollowed: Operations without a rule, and the sources that describe where they are.
         operands: Number of the elements of operands of matrix products so far.
         settles: If True, a 16-bit tensor that an earlier launch has stored as accurately as its

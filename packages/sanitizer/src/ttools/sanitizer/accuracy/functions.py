@@ -181,7 +181,7 @@ def library_function(name: str, *, extended: bool = False) -> Smooth | None:
     """Return a function of libdevice; None if it is not known.
 
     Args:
-        name: Name without precision, as `expm1`.
+        name: Name without a suffix for the precision, such as `expm1`.
         extended: True if the function must compute in extended precision.
     """
     return None if extended and name in _ONLY_FLOAT64 else _LIBRARY.get(name)

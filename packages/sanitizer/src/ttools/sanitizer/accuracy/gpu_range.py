@@ -76,8 +76,8 @@ _ULPS = {
 _EXP_SLOPE = 1.173
 #: Products that a tensor core adds at once, by the size of an operand in bytes.
 _AT_ONCE = {1: 32, 2: 16, 4: 8}
-#: Tensor cores align these terms to the largest exponent, and cut what is this far below it; then
-#: they cut the sum to float32.
+#: Tensor cores align these terms to the largest exponent, and drop bits that are this far below it;
+#: then they truncate the sum to float32.
 _CUT_TERMS, _CUT_SUM = 2.0**-25, 2.0**-23
 #: Relative error of sums of 8-bit products on GPUs that add them with 14 bits.
 _CUT_FP8, _CAPABILITIES_FP8 = 2.0**-13, ("sm_89", "sm_90")

@@ -39,14 +39,14 @@ class _Output:
         elements: Number of the elements that were compared.
         rounding: Number of those that are as accurate as rounding the exact result once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.
-        limited: What was not followed or not seen, as text, or nothing.
+        limited: Sentence on what was not followed or not observed; empty if there is nothing.
         is_wrong: True if a launch had an error that is not allowed.
         largest: The largest error, whether it is allowed or not.
         index: Index of the element with this error, as text.
         histogram: Numbers of elements by error.
-        needed: What a comparison with a reference must allow.
+        needed: The errors that a comparison with a reference must allow.
         lines: Sums of the absolute errors that each line causes.
-        gpu_range: What a GPU may compute for the output, if that is requested.
+        gpu_range: The results that a GPU may compute for the output, if that is requested.
     """
 
     finding: Finding
@@ -147,7 +147,7 @@ class AccuracyRecord:
             dtype: Name of the type of its elements.
             errors: The errors of the elements that the launch has stored.
             index: Returns the index of an element of the storage as text.
-            limited: What was not followed or not seen, as text, or nothing.
+            limited: Sentence on what was not followed or not observed; empty if there is nothing.
         """
         key = finding.kernel, argument, dtype
         output = self._outputs.setdefault(key, _Output(finding, dtype))

@@ -98,7 +98,7 @@ def exact_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def precision(dtype: np.dtype[Any]) -> float:
-    """Return the spacing next to 1 of the type in which a kernel computes values of a type."""
+    """Return the relative spacing of the type in which a kernel computes values of a type."""
     return 2.0**-52 if dtype == np.float64 else 2.0**-23
 
 
@@ -159,7 +159,7 @@ def with_row(rows: Array | None, number: int, error: Array) -> Array:
 
 
 def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) -> Array:
-    """Return rows for inputs: each element changes by itself times a random number.
+    """Return rows for inputs: the change of each element is itself times a random number.
 
     The numbers are Cauchy-distributed, so that a sum of such changes, with any coefficients, has
     the scale of the sum of the absolute changes. An element has the same numbers in each load.

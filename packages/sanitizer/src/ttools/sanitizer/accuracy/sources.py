@@ -203,7 +203,7 @@ def in_sort() -> bool:
 
 
 def _is_inside(module: str, function: str = "") -> bool:
-    """Return whether a function of a module runs that the kernel has called."""
+    """Return whether the kernel has called a function of a module that is still running."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and not is_kernel_frame(frame):
         names = frame.f_globals.get("__name__"), frame.f_code.co_name

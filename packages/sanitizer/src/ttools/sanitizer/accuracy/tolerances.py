@@ -81,7 +81,7 @@ class Envelope:
         return rounded_up(_MARGIN * relative), rounded_up(_MARGIN * absolute)
 
     def _keep(self, sizes: Array, errors: Array) -> None:
-        """Keep the elements that matter among the present ones and further ones."""
+        """Add elements, and keep those with larger errors than all smaller elements."""
         sizes = np.concatenate([self._sizes, sizes])
         errors = np.concatenate([self._errors, errors])
         bins = np.floor(_BINS * np.log2(np.maximum(sizes, _SMALLEST)))

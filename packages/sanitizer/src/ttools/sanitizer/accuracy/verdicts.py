@@ -71,7 +71,7 @@ class WrongElements:
         element: Index of the worst one in the storage.
         count: Number of the elements.
         stored: The value in memory of the worst one.
-        exact: What it should be.
+        exact: The exact value of this element.
         ulps: Its error in units in the last place of its type.
         allowed: The allowed error in the same units.
         contributions: Where its error comes from, largest first; empty if only an infinity or NaN
@@ -128,7 +128,7 @@ class OutputErrors:
         is_sensitive: True if `ulps` is only allowed because of the sensitivity to the inputs.
         largest: The largest error, whether it is allowed or not.
         histogram: Numbers of elements by error; see `core.reports.accuracy`.
-        needed: What a comparison of the output with a reference must allow.
+        needed: The errors that a comparison of the output with a reference must allow.
         lines: For each line, the sum of the absolute errors that it causes, in units in the last
             place.
     """
@@ -161,8 +161,8 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
 def settled_error(dtype: np.dtype[Any]) -> float:
     """Return the relative error up to which a tensor between launches counts as an input.
 
-    A program that stores activations in 16 bits chooses this error; only what is worse, such as
-    underflow, is carried to the launches that load them.
+    A program that stores activations in 16 bits accepts this error. Only larger errors, such as
+    those of underflow, are passed on to the launches that load the tensor.
     """
     type_limits = limits(dtype)
     return 0.0 if type_limits is None else _NARROW_ULPS * type_limits[0]
@@ -218,7 +218,7 @@ class _Elements:
         unit: One unit in the last place at each exact value.
         once: The absolute error of rounding each exact value to the type of the output.
         spacing: Relative spacing of the type in which the kernel has computed each element.
-        changes: Sums of the absolute changes if each input changes by itself times one.
+        changes: Sums of the absolute changes of the result for relative changes of 1 in each input.
         narrow_changes: The same for inputs of at most 16 bits; zero for other outputs.
         rows: Rows of the shadows.
         is_narrow: True if the type has at most 16 bits.
@@ -288,7 +288,7 @@ def _allowed(elements: _Elements) -> tuple[Array, Array]:
 
 
 def _needed(elements: _Elements, right: Bools) -> Envelope:
-    """Return what a comparison of the elements without a defect with a reference must allow.
+    """Return the errors that comparisons of correct elements with a reference must allow.
 
     The reference is rounded to the output's type, too, and its own errors are at least as large as
     those that result from rounding each input once.
@@ -375,9 +375,8 @@ def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
     """Return which infinities and NaN are defects although the exact value is not finite, either.
 
-    These are NaN and overflows.
-
-    An infinity of a division or a logarithm may be the result that the program wants.
+    These are NaN and overflows. An infinity that a division or a logarithm produces is not a
+    defect, because the program may want this result.
     """
     kinds = np.array([source.special == "overflow" for source in sources.table] or [False])
     matters: NDArray[np.bool_] = np.isnan(actual) | kinds[np.maximum(origin, 0)]

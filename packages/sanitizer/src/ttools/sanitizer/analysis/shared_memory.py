@@ -16,7 +16,7 @@ from ttools.ir.dialects.traits import READS
 
 
 def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
-    """Return the bytes that a block needs on a GPU, as Triton's compiler allocates them.
+    """Return how many bytes of shared memory Triton's compiler allocates for a block.
 
     Args:
         launch: A launch of a function that Triton has compiled.
@@ -46,7 +46,7 @@ def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
 
 
 def tile_bytes(module: Module) -> tuple[int, int]:
-    """Return the bytes of the tiles that may be buffered once per stage, and of all other tiles.
+    """Return the bytes for tiles that may be buffered once per stage, and for all other tiles.
 
     A loaded tile may have one buffer in shared memory for each stage of a pipelined loop. Operands
     of matrix products have one buffer each. The largest tile counts twice, for a conversion from

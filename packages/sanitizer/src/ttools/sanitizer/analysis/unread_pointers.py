@@ -20,9 +20,9 @@ def unread_pointers(module: Module) -> Mapping[int, SourceLocation | None]:
     """Return the pointer parameters through which a kernel neither reads nor writes memory.
 
     Returns:
-        By index of the parameter: where its address is converted to a number on which a result of
-        the kernel depends, or None if nothing depends on the parameter. A parameter whose address
-        may become a pointer again is left out.
+        A mapping from the index of a parameter to the place where its address is converted to a
+        number on which a result of the kernel depends, or to None if nothing depends on the
+        parameter. Parameters whose addresses may become pointers again are left out.
     """
     kernel = module.kernel
     pointers = {

@@ -1,7 +1,7 @@
 """The cause of an access outside its memory: the mask that admits the lanes, or the index.
 
 The access is evaluated again, in the program and iteration of the witness and in a few others: the
-address of each lane, the mask, and each condition that the mask is the conjunction of. A condition
+address of each lane, the mask, and each condition in the conjunction that forms it. A condition
 is the cause if a tighter bound would exclude the lanes outside and no lane inside. If there is no
 such condition, the mask does not bound the index, and the index is the cause.
 
@@ -269,7 +269,7 @@ class _Tile:
 
     @cached_property
     def outside_memory(self) -> Lanes:
-        """The lanes outside the storage, or outside the view if the access left only that."""
+        """The lanes outside the storage, or outside the view if the access only leaves the view."""
         site = self.witness.site
         region = self.checked.regions[site.parameter]
         if self.witness.test != "view":
@@ -382,7 +382,7 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return the conditions that a tighter bound would make exclude exactly the lanes outside.
+        """Return conditions whose bounds can be tightened to exclude exactly the lanes outside.
 
         Args:
             rows: The programs that are considered.
@@ -468,7 +468,7 @@ class _Tile:
         return None if threshold is None else WrongLanes(part.value, threshold, is_index=True)
 
     def _threshold(self, numbers: NDArray[np.int64], outside: Lanes, rows: slice) -> int | None:
-        """Return the least number of an active lane outside, if those inside are less; else None.
+        """Return the least number outside if it exceeds all numbers inside; else None.
 
         Args:
             numbers: A number for each program and lane.

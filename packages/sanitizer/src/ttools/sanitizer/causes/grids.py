@@ -58,7 +58,7 @@ class WrongStep:
 
 
 def wrong_steps(checked: CheckedLaunch) -> tuple[WrongStep, ...]:
-    """Return the loops of a launch that step by another number than that of the programs."""
+    """Return the loops of a launch whose step differs from the number of programs."""
     grid, scalars = checked.spec.grid, scalars_of(checked)
     key = (wrong_steps, grid, *scalars.items())
     module = checked.kernel.module
@@ -113,7 +113,7 @@ def _counters(loop: Operation) -> Iterator[tuple[Value, Value]]:
 def _of_loop(
     loop: Operation, lower: object, step: object, values: KernelValues, grid: Sequence[int]
 ) -> Iterator[WrongStep]:
-    """Yield a loop that starts at the program id and steps by another number.
+    """Yield a loop if it starts at the program id and its step is not the number of programs.
 
     A step of 1 is not reported, as in a loop over the part of a matrix above its diagonal.
     """

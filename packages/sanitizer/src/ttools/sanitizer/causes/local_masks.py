@@ -36,12 +36,12 @@ _LESS, _GREATER = ("lt", "le"), ("gt", "ge")
 
 @dataclass(frozen=True)
 class LocalMask:
-    """A mask that lacks a part of the address.
+    """A mask that ignores a part of the address.
 
     Attributes:
         location: Position of the comparison.
         compared: The compared index and its bound, as text.
-        lacks: The part of the address that the mask lacks, as text, in units of the index.
+        lacks: The part of the address that the mask ignores, as text, in units of the index.
         access: Position of the access.
         kind: Noun for the access.
     """
@@ -61,7 +61,7 @@ class LocalMask:
 
 
 def masked_accesses(module: Module) -> Sequence[Operation]:
-    """Return the accesses of a kernel whose masks may lack a part of the address in some launch.
+    """Return the accesses of a kernel whose masks may ignore a part of the address in some launch.
 
     A condition of the mask compares a tile that depends neither on a program id nor on an
     iteration, and the address depends on one on which no condition depends.
@@ -104,7 +104,7 @@ def local_masks(
     grid: Sequence[int],
     scalars: Mapping[int, int],
 ) -> tuple[LocalMask, ...]:
-    """Return the masks of a launch that lack a part of the address, one per position of accesses.
+    """Return the masks of a launch that ignore a part of the address, one per position of accesses.
 
     Args:
         accesses: The accesses of the kernel that have a mask.

@@ -4,8 +4,8 @@ An atomic or a barrier would only hide such a defect. The advice is given if one
 
 - The race disappears without the lanes that a mask wrongly admits (`races.causes_of`).
 - The two programs differ only along an axis of the grid whose program id the kernel does not read.
-- The accesses are in a loop that starts at the program id and steps by another number than that of
-  the programs.
+- The accesses are in a loop that starts at the program id and whose step differs from the number of
+  programs.
 - Both programs compute the same address except for their ids, and the step from one program to the
   next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the lanes from 64
   on are the elements of the next row.

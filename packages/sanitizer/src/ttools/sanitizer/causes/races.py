@@ -123,7 +123,7 @@ def _without(
 
 
 def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -> Operation | None:
-    """Return the access of a site if it depends on what is wrong; None for other accesses."""
+    """Return the access of a site if it depends on the wrong value; None for other accesses."""
     operations = accesses_at(checked, probe.location)
     return operations[0] if len(operations) == 1 and wrong.is_in(operations[0]) else None
 
@@ -164,7 +164,7 @@ def _missing_barriers(
         later = accesses_at(checked, sites[conflict.second.site].location)
         if len(earlier) == len(later) == 1:
             intervals.append((earlier[0], later[0], number))
-    # Of accesses in one block, a barrier before the second access that comes first prevents all
+    # Among races in one block, place the barrier before the earliest second access. It prevents all
     # races whose first access precedes it.
     order = {id(op): n for n, op in enumerate(checked.kernel.module.kernel.walk())}
     straight = [

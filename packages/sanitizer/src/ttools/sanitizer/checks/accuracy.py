@@ -381,7 +381,7 @@ def _kind(wrong: WrongElements) -> tuple[str, Source]:
 
 
 def _remedy(kind: str, source: Source, cancelled: Source | None) -> str | None:
-    """Return advice for an operation, or None if that of the kind is best."""
+    """Return advice for an operation, or None if the advice for the kind is best."""
     operation, is_narrow = source.operation, source.type in _NARROW
     sums = operation in ("fadd", "fsub", "reduce", "scan", "atomic_rmw", "fma")
     if kind == "overflow" and operation.startswith("exp"):

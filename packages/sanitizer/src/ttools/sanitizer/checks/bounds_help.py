@@ -62,7 +62,7 @@ class Outside:
             None.
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
-        local: The mask of the access if it lacks a part of the address, or None.
+        local: The mask of the access if it ignores a part of the address, or None.
     """
 
     site: ProbeSite

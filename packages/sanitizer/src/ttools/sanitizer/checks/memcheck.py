@@ -1,4 +1,4 @@
-"""The check `memcheck`: accesses that are out of bounds, misaligned, or were removed by Triton.
+"""The check `memcheck`: accesses that are out of bounds, are misaligned, or were removed by Triton.
 
 Native code of `ttools.interpreter` decides which lanes fail; this module describes what was
 accessed, how far out of bounds it was, and how to correct it.
@@ -256,11 +256,11 @@ class Memcheck(Check):
         )
 
     def local_masks(self, most_launches: float = inf) -> Sequence[LocalMask]:
-        """Return the masks of the launch that lack a part of the address.
+        """Return the masks of the launch that ignore a part of the address.
 
         Args:
-            most_launches: Number of launches of the kernel with different arguments after which no
-                other ones are analysed.
+            most_launches: Maximum number of launches of the kernel, with different arguments, that
+                are analysed.
         """
         kernel, launch = self.checked.kernel, self.checked.launch
         accesses = kernel.fact(masked_accesses)

@@ -354,7 +354,7 @@ class StoredBytes:
         return monitor is not None and logs and not monitor.log_is_full
 
     def take(self, storage: UnwrittenStorage, region: Region) -> bool:
-        """Mark those bytes of a storage as written to which the launch has stored.
+        """Mark as written the bytes of a storage to which the launch has stored.
 
         Nothing happens unless the storage may have unwritten bytes.
 

@@ -329,7 +329,7 @@ def _take_out(mode: Any) -> None:
 
 
 def _pop_all() -> list[Any]:
-    """Pop all modes of the program, uppermost first; torch's own stay."""
+    """Pop all modes of the program, uppermost first; leave torch's own modes in place."""
     modes = _modes()
     stack = modes._get_current_dispatch_mode_stack()
     count = sum(getattr(entered, "_mode_key", None) is None for entered in stack)

@@ -117,7 +117,7 @@ class _NeverExpires:
 def lent_to_host(
     memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[None]:
-    """Treat the same bytes of a launch's host copies as unwritten as in the memory that was copied.
+    """Treat bytes of a launch's host copies as unwritten if the copied memory was unwritten there.
 
     Args:
         memory: The record of unwritten memory.

@@ -433,8 +433,8 @@ class UntouchedStorages:
     """Storages that were allocated uninitialised, not passed to a launch, and not written.
 
     If the host reads such a tensor, and a launch has an output with as many elements, the program
-    has probably read the wrong tensor: not the copy that `contiguous()` made, or another one of
-    several buffers.
+    has probably read the wrong tensor: for example, a tensor instead of the copy that
+    `contiguous()` made of it, or the wrong one of several buffers.
     """
 
     def __init__(self) -> None:

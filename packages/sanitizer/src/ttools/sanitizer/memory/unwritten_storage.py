@@ -102,7 +102,7 @@ class UnwrittenStorage:
         return may_be_missing(self.current_bytes(first, end), self.pattern, self.grain)
 
     def may_hold_unwritten(self, first: int, end: int) -> bool:
-        """Return whether any byte from `first` to `end` may be unwritten, by memory and shadow."""
+        """Return whether memory and shadow allow bytes from `first` to `end` to be unwritten."""
         if self.shadow is None:
             return self.suspects(first, end)
         if self.nbytes <= SMALL:

@@ -174,7 +174,7 @@ class ExactIntegers:
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
-        """Build the lanes with a wrong offset in which the operation of `key` wrapped first."""
+        """Build the mask of wrong-offset lanes in which the operation of `key` wrapped first."""
         lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):

@@ -85,7 +85,7 @@ def compare_floats(b: Builder, predicate: str, first: Value, second: Value) -> V
 
 
 def float_constant(b: Builder, type: Type, bits: int) -> Value:
-    """Return a float given by its bits, or a tensor of equal ones."""
+    """Return a float given by its bits, or a tensor of equal floats."""
     return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})
 
 

@@ -168,7 +168,7 @@ def _is_cut(b: Builder, op: Operation) -> Value:
 
 
 def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
-    """Return how the uses of a result extend it; both ways if that is ambiguous."""
+    """Return how uses extend a result, by sign or by zero; both if that is ambiguous."""
     result = op.results[0]
     users = (user for value in reachable([result], _receivers) for user, _ in value.uses)
     readings = {reading for user in users if (reading := _reading(user)) is not None}

@@ -264,7 +264,7 @@ def _infinite_operands(tracking: Tracking, key: Key) -> list[tuple[Value, _Origi
 
 
 class _Origins(UndefinedLanes):
-    """Rules that propagate origins as undefined lanes are propagated.
+    """Rules that propagate origins in the same way as undefined lanes.
 
     Args:
         stores: Accesses to tensors of unsigned integers.

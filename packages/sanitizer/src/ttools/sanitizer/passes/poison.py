@@ -80,7 +80,7 @@ def _takes_poison(op: Operation) -> bool:
 
 
 def _poison(b: Builder, type: Type) -> Value:
-    """Return a constant, or a tensor of equal ones."""
+    """Return a constant, or a tensor of equal constants."""
     element = element_type(type)
     if isinstance(element, FloatType):
         return float_constant(b, type, _NANS[element.name])

@@ -143,7 +143,7 @@ class ShadowTable:
     def _any(
         self, b: Builder, address: Value, find: Callable[[Builder, ShadowMemory], Value]
     ) -> Value:
-        """Return the lanes for which any row gives true."""
+        """Return the lanes for which `find` is true in any shadow memory."""
 
         def visit(inner: Builder, memory: ShadowMemory, carried: Sequence[Value]) -> list[Value]:
             return [inner.binary("ori", carried[0], find(inner, memory))]
@@ -152,7 +152,7 @@ class ShadowTable:
         return self._each(b, address, visit, nothing).result
 
     def _each(self, b: Builder, address: Value, visit: _Visit, *carried: Value) -> Operation:
-        """Build a loop over the rows whose storages any lane may be in."""
+        """Build a loop over the rows of storages that any lane may access."""
         first, end = _ends(b, address)
         types = [value.type for value in carried]
 

@@ -42,7 +42,7 @@ class _Symbols(Integers[Any]):
 
 
 class _Naturals(Integers[bool]):
-    """The domain that contains whether an integer is known not to be negative."""
+    """The abstract domain that records whether an integer is known not to be negative."""
 
     def constant(self, number: int) -> bool:
         return number >= 0
@@ -118,5 +118,5 @@ def is_truncated(b: Builder, op: Operation) -> Value:
 
 
 def propagates(op: Operation) -> bool:
-    """Return whether an operation may keep a truncated result without taking care of its sign."""
+    """Return whether an operation may keep a truncated result without handling its sign."""
     return not op.has(SELECTS, DIVIDES)

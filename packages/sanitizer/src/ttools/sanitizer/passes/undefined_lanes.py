@@ -293,7 +293,7 @@ class UndefinedLanes:
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], lookup: Lookup
     ) -> Value:
-        """Build the undefined lanes of an operation whose result one defined operand may determine.
+        """Build the mask of undefined lanes of a result that one defined operand may determine.
 
         `x & y` and `x * y` are defined where either operand is defined and zero, `x | y` where
         either is defined and true.

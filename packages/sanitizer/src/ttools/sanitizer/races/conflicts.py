@@ -41,7 +41,7 @@ from ttools.sanitizer.races.thread_races import thread_rows, thread_suspects
 
 
 def suspects(records: Records, classes: Ints) -> Bools:
-    """Return a mask of the records in clusters of several programs and of conflicting classes.
+    """Return a mask of the records in clusters with several programs and conflicting classes.
 
     Args:
         records: Access records of at least one byte, sorted by start.

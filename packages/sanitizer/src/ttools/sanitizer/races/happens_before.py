@@ -240,8 +240,8 @@ def _between_long_runs(
     """Yield one racing pair for each two neighbouring runs that have such a pair.
 
     Queries about whole runs decide most cases. The remaining pairs are compared for one access of
-    the second run at a time, until one pair races, because one pair is sufficient to report the
-    cell.
+    the second run at a time. This stops at the first pair that races, because one pair is enough
+    for a report.
 
     Args:
         position: Positions in the cell order of the members of all runs, run by run.

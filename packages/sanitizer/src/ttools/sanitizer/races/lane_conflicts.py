@@ -48,7 +48,7 @@ def shared_lanes(
 
 
 def _executions(mine: Records, operation: Ints) -> Ints:
-    """Return for each record a number of the execution of a store that it belongs to."""
+    """Return, for each record, the number of the store execution to which it belongs."""
     program, site = mine["program"], mine["site"]
     order = order_by(program, site)
     lane = mine["lane"][order]

@@ -257,7 +257,7 @@ class Replay:
         return result
 
     def _mark(self, begin: int, end: int, keys: Ints, values: Ints, place: Ints) -> None:
-        """Enter into the steps the clock entry that each release sets, and its value."""
+        """Record which clock entry each release sets, and to which value."""
         low, high = np.searchsorted(self._history.releases, (begin, end))
         moments = self._history.releases[low:high]
         here = place[keys[low:high]]

@@ -274,7 +274,7 @@ _FUSED = ("FFMA", "HFMA2", "DFMA")
 
 
 def fusion_differs(first: HashedKernelRun, second: HashedKernelRun) -> str:
-    """Return the reason if two kernels may fuse different products with sums; else empty."""
+    """Return why two kernels may fuse different products with sums; empty if they do not."""
     lines = sorted({*first.fusible, *second.fusible})
     kernels = first.compilation, second.compilation
     if not lines or kernels[0] is None or kernels[1] is None:

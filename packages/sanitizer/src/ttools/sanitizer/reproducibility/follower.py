@@ -69,7 +69,7 @@ class Step:
 
     Attributes:
         operation: Name of the operation.
-        text: What else distinguishes it, such as the order of a sum.
+        text: Further properties that distinguish it, such as the order of a sum.
         place: Source line of the operation.
         result: Hashes of the result.
         operands: Hashes of the operands, broadcast to the shape of the result; a sum has one
@@ -114,7 +114,7 @@ class AtomicSum:
 
         Args:
             operand: Hash of the operand.
-            part: The hash by which it enters the total.
+            part: The hash that is added to the total for this operand.
             place: Source line of the operation.
         """
         self.first = self.first if self.count else operand
@@ -150,13 +150,13 @@ class HashFollower:
         orders: The orders of sums in the kernel that is compiled for the target.
         memory: Hashes of the elements in memory.
         launch: Number of the launch in the run, from 1.
-        foreign: Returns whether an element at an address, which is a float or not, may be a result
-            of torch, so that its bits are not inputs.
+        foreign: Returns whether an element may be a result of torch, so that its bits are not
+            inputs; its arguments are the address, and whether the element is a float.
         recorded: The program whose operations are recorded; None for no program.
         steps: The operations of that program.
         reasons: Why values are marked as unknown, with the first place of each reason.
         atomics: Lines with atomics whose order may change a result, with the number of elements.
-        untracked: Why some stores have no hashes; empty if all have.
+        untracked: Reason why some stores have no hashes; empty if all have.
         fusible: Lines of products, and of the sums with which the compiler may fuse them.
     """
 
@@ -374,7 +374,7 @@ class HashFollower:
             self._added[stored.start, n] = AtomicSum(value, zero)
 
     def finish(self) -> None:
-        """Count the elements whose atomics have an order."""
+        """Count the elements whose values depend on the order of atomics."""
         for one in self._added.values():
             if one.is_ordered and one.place is not None:
                 line = one.place.file, one.place.line

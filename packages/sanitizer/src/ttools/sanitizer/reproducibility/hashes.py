@@ -1,8 +1,8 @@
 """Hashes of expression trees, one for each element of a tile.
 
 The hash of a known value is that of its type and bits. The hash of a computed value combines the
-operation and the hashes of its operands. The three lowest bits are marks, which every result takes
-over from its operands.
+operation and the hashes of its operands. The three lowest bits are marks, which every result
+inherits from its operands.
 """
 
 from __future__ import annotations

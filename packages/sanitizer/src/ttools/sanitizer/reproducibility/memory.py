@@ -56,7 +56,7 @@ class StoredHashes:
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == self.bits()[index]))
 
     def has_bits(self, index: Any, elements: Any) -> NDArray[np.bool_]:
-        """Return which of some earlier contents are what a kernel has stored."""
+        """Return which earlier contents of elements are those that a kernel has stored."""
         bits = np.ascontiguousarray(elements).view(self._bits.dtype)
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == bits))
 

@@ -78,9 +78,9 @@ class HashedKernelRun:
         constants: Constants and the number of warps that host code has chosen, by name.
         compilation: The kernel for the target; None if the launch was not followed.
         failure: Why the launch was not followed, or not completely; empty otherwise.
-        stored: What it has stored.
+        stored: The elements that it has stored, by argument.
         reasons: Why values are marked as unknown.
-        atomics: Lines with atomics whose order decides, and the number of elements.
+        atomics: Lines with atomics whose order affects a result, and the number of elements.
         fusible: Lines of products and of sums that the compiler may fuse.
         steps: The operations of the recorded program.
         in_groups: True if the programs ran in groups.

@@ -88,7 +88,7 @@ class Axes:
         return np.array(rows, np.int32).reshape(len(rows), len(candidates))
 
     def are_near(self, ranks: npt.NDArray[np.int32], one: Candidate) -> npt.NDArray[np.bool_]:
-        """Return which candidates differ from one in one parameter, or in two by one step each.
+        """Return which candidates differ from `one` in one parameter, or in two by one step.
 
         Args:
             ranks: Ranks of the candidates, see `all_ranks`.

@@ -39,13 +39,13 @@ class Candidate:
 
     @property
     def resource_use(self) -> tuple[int, int, int]:
-        """The rank among equally fast configurations: by warps, stages and order in the space."""
+        """The sort key of equally fast configurations: warps, stages and position in the space."""
         warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
         return warps, stages, self.index
 
     @property
     def work(self) -> float:
-        """An estimate of the work per warp: the product of all sizes by the number of warps."""
+        """An estimate of the work per warp: the product of all sizes over the number of warps."""
         sizes = [
             value
             for name, value in self.values.items()

@@ -1,7 +1,8 @@
 """Describes which configurations of a tuning compute, or are predicted to compute, the same bits.
 
-Ranks of a distributed program, or runs of a test, that use different configurations differ if the
-outputs of these configurations do. A configuration with other blocks usually adds in another order.
+Ranks of a distributed program, or runs of a test, may use different configurations. Their results
+are equal only if the outputs of these configurations have equal bits. A configuration with other
+block sizes usually adds in another order.
 """
 
 from __future__ import annotations

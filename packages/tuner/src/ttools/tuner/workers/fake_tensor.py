@@ -107,7 +107,7 @@ class _NoTorch(importlib.abc.MetaPathFinder):
 
 @contextmanager
 def without_torch() -> Iterator[None]:
-    """Prevent imports of torch; Triton 3.6 would import it for its tensor type without need."""
+    """Prevent imports of torch, which Triton 3.6 would import unnecessarily for its tensor type."""
     finder = _NoTorch()
     sys.meta_path.insert(0, finder)
     try:

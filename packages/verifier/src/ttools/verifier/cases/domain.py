@@ -25,7 +25,8 @@ class Domain:
         sizes: Smallest and largest value of each integer parameter.
         choices: Labels of the values of each other parameter.
         seeded: If True, there is a parameter `seed`.
-        literals: The values of those parameters as Python source; empty where there is none.
+        literals: The values of these parameters as Python source; an empty text for a value that
+            has none.
     """
 
     sizes: dict[str, tuple[int, int]]

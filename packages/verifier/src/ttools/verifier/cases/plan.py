@@ -203,11 +203,11 @@ class Plan:
             yield self._case(self.ordinary(), shared=pair)
 
     def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Yield cases that compute one gradient alone, and one that computes gradients late.
+        """Yield cases with a single gradient, and one with a call before the backward pass.
 
         Args:
             arguments: Names of the arguments that require gradients.
-            choices: Choices with which these arguments require gradients.
+            choices: Choices for which these arguments require gradients.
         """
         if len(arguments) > 1:
             for name in arguments[:4]:
@@ -304,7 +304,7 @@ class Plan:
         Most of their sizes are not multiples of the block sizes of the configuration.
 
         Args:
-            constants: Integers that kernels are compiled for, by configuration.
+            constants: Integer constants with which the kernels of each configuration are compiled.
         """
         for index, own in enumerate(constants):
             if index >= _WELL_TRIED:

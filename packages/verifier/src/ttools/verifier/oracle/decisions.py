@@ -173,7 +173,7 @@ class Decisions(TorchFunctionMode):
         return result
 
     def _shuffled(self, func: Any, position: int, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call a function that selects or sorts elements with its elements in another order.
+        """Call a function that selects or sorts elements, with the elements in another order.
 
         Args:
             func: Function of torch that is called.

@@ -124,7 +124,7 @@ class Executor:
         return results
 
     def _begin(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
-        """Forget what the last plan computed, and classify the storages of another one."""
+        """Discard the results of the last plan, and classify the storages of a new one."""
         self.work, self._moved = Work(), MovedValues()
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, ConstantStorage):
@@ -236,8 +236,8 @@ class Executor:
 class _IntegerData:
     """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
 
-    Indices, lengths and flags are smaller than the largest storage of a plan has bytes. Larger ones
-    may also pack several elements, on all of which one operator of torch computes. They may be in
+    Indices, lengths and flags are smaller than the size in bytes of the plan's largest storage.
+    Larger integers may also pack several elements, on all of which one operator of torch computes. They may be in
     doubles.
 
     Args:
@@ -353,7 +353,7 @@ class _Memory:
         return self._plan.storages[number].size
 
     def _is_number_of(self, number: int, storage: Any) -> bool:
-        """Return whether memory has this number only, so that its contents can be followed."""
+        """Return whether memory belongs to this storage alone, so that it can be tracked."""
         is_empty = not storage.nbytes()
         return is_empty or self._numbers.setdefault(storage.data_ptr(), number) == number
 

@@ -21,8 +21,8 @@ _MOST = 1 << 22
 #: Larger results are only compared with whole tensors. Types of 16 bits have few different values,
 #: so their elements are searched one by one, in smaller tensors only.
 _MOST_ARRANGED, _MOST_SEARCHED = 1 << 20, 1 << 15
-#: Relative difference of elements of results and of tensors that torch moved, so that a kernel that
-#: multiplies by almost one only copies.
+#: Elements count as equal if their relative difference is at most this, so that a kernel that
+#: multiplies by almost one counts as one that only copies.
 _CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
 _CLOSE_F32 = 1e-4
 #: A result is searched in tensors that have at least this share of its elements; the largest ones.
@@ -32,11 +32,11 @@ _DIFFERENT = 0.9
 #: A table with dense values contains nearly any tensor, also multiplied by this factor: then it
 #: contains at least this share of the products.
 _CHANGED, _BY_CHANCE = 1.05, 0.5
-#: Results of fewer different values are not searched for in order, since any long tensor may
-#: contain them.
+#: Results with fewer distinct values are not searched for in order, since any long tensor may
+#: contain such a sequence.
 _FEWEST_DIFFERENT = 16
-#: Share of neighbouring elements that may be in another order, because other elements are close to
-#: them; the order must be this many times as bad in the arguments.
+#: Share of neighbouring elements that may be out of order, because some values are almost equal. In
+#: the arguments, the share must be larger by the given factor.
 _DISORDER, _WORSE = 0.01, 2
 
 
@@ -59,7 +59,7 @@ class MovedValues:
             self._remember(tensor, "")
 
     def computed(self, storages: Iterable[int]) -> None:
-        """Forget storages that a kernel writes to, or an operator that computes."""
+        """Forget storages that a kernel or a computing operator writes to."""
         for storage in storages:
             self._storages.pop(storage, None)
 
@@ -96,7 +96,7 @@ class MovedValues:
             self._remember(tensor, operator)
 
     def operator_of(self, result: torch.Tensor) -> tuple[str, float]:
-        """Return the operator that made elements of a result, and their share.
+        """Return the operator that produced elements of a result, and the share of these elements.
 
         The operator is empty if there are no such elements, or if the result is trivial.
         """
@@ -163,7 +163,8 @@ class MovedValues:
     def _arranged(self, values: _Values, dtype: torch.dtype) -> tuple[str, float]:
         """Return the operator that arranged floats of a result, and their share.
 
-        The elements have the order of a tensor that torch made, and another one in all arguments.
+        The elements have the order of a tensor that torch made, and a different one in all
+        arguments.
         """
         marks = torch.zeros_like(values.are_telling)
         largest = "", 0
@@ -203,7 +204,7 @@ class MovedValues:
         return "", 0.0
 
     def _large(self, count: int) -> Iterator[tuple[torch.Tensor, str]]:
-        """Yield the largest tensors that torch made; they may contain much of `count` elements."""
+        """Yield the largest tensors that torch made, which may contain many of `count` elements."""
         made = [pair for pair in self._tables if pair[1] and pair[0].numel() >= _SHARE * count]
         yield from sorted(made, key=lambda pair: -pair[0].numel())[:_MOST_TABLES]
 
@@ -227,7 +228,7 @@ class _Values:
 
     @property
     def are_different(self) -> bool:
-        """Return whether nearly all elements have values of their own."""
+        """Return whether nearly all elements are distinct."""
         telling = self._values[self.are_telling]
         return telling.numel() >= TELLING and _share_of_different(telling) >= _DIFFERENT
 
@@ -237,9 +238,9 @@ class _Values:
         return float((places[self.are_telling] >= 0).double().mean())
 
     def places(self, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the index in a table for each element, and whether it is the only one.
+        """Return for each element its index in a table, and whether it occurs there only once.
 
-        The index is -1 for elements that are not there.
+        The index is -1 for elements that the table does not contain.
         """
         nowhere = torch.full((self.count,), -1, dtype=torch.int64, device="cpu")
         numbers = table.double()
@@ -259,12 +260,12 @@ class _Values:
 
 
 def _disorder(places: torch.Tensor) -> int:
-    """Return how often the place of an element is not behind that of the one before it."""
+    """Return the number of elements whose place is not after that of the previous element."""
     return int((places.diff() <= 0).sum())
 
 
 def _disorder_of(places: torch.Tensor, are_clear: torch.Tensor, chosen: torch.Tensor) -> float:
-    """Return the disorder of chosen elements; infinite if one in ten or more is not there."""
+    """Return the disorder of chosen elements; infinite if at least a tenth have no place."""
     is_there = chosen & (places >= 0)
     missing = int(chosen.sum()) - int(is_there.sum())
     if missing * 10 >= int(chosen.sum()):

@@ -120,7 +120,7 @@ class Work:
         is_exact: bool = True,
         copies: Collection[TensorSpec] = (),
     ) -> Computation:
-        """Count an operator; return what it does, where constants do not count.
+        """Count an operator, and return its effect; operations on constants do not count.
 
         Args:
             operator: Qualified name of the operator.
@@ -221,7 +221,7 @@ class Work:
             self._note(name, most(filter(_is_float, views)), 0, most(views))
 
     def contains_items(self, storage: int, size: int) -> None:
-        """Record the bytes of an element of a storage; the smallest number counts."""
+        """Record the element size of a storage in bytes; the smallest recorded size counts."""
         self._items[storage] = min(size, self._items.get(storage, size))
 
     def contains_floats(self, storage: int) -> None:
@@ -237,7 +237,7 @@ class Work:
         self.constants.add(storage)
 
     def _most(self, *views: Iterable[TensorSpec]) -> int:
-        """Return the largest number of elements of a tensor, not of those that a view combines."""
+        """Return the size of the largest tensor; a view's combined elements count singly."""
         counts = [math.prod(view.shape) * self._ratio(view) for part in views for view in part]
         return max(counts, default=0)
 
@@ -361,7 +361,7 @@ def _is_integer(view: TensorSpec) -> bool:
 
 
 def is_trivial(result: torch.Tensor) -> bool:
-    """Return whether a result has equal elements, or none, or only one that is a round number."""
+    """Return whether a result is empty, has only equal elements, or is one round number."""
     plain = result.detach().reshape(-1)
     if not plain.numel():
         return True

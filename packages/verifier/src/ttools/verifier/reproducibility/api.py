@@ -60,7 +60,7 @@ def reproduce(
     device_map: str | None = None,
     seed: int = 0,
 ) -> Reproducibility:
-    """Determine whether the results of a function have equal bits on a GPU, which is not needed.
+    """Determine whether a function's results are bitwise equal on a GPU; no GPU is required.
 
     The kernels run on the CPU, and each result is hashed with the order in which the GPU evaluates
     it. An answer holds for the launches that ran, with these sizes.
@@ -69,8 +69,8 @@ def reproduce(
         function: Calls Triton kernels and returns tensors, or stores to its arguments.
         arguments: The arguments by name; tensors are copied for each call.
         gpu: Architecture for which the kernels are compiled, such as `sm_90`.
-        questions: `runs`: does another order of programs give the same bits; `configs`: do all
-            configurations of autotuned kernels.
+        questions: `runs` asks whether another order of programs gives the same bits; `configs` asks
+            whether all configurations of autotuned kernels give the same bits.
         batch: The arguments that contain the batch: their axes by name, or `NAME` and `NAME:AXIS`;
             the rows of the results are compared with those of smaller batches.
         devices: Architectures whose results are compared with those of `gpu`.
@@ -574,7 +574,7 @@ def _batch_axis(whole: Any, part: Any, size: int, count: int) -> int | None:
 
 
 def _unfollowed(first: Sequence[HashedKernelRun], second: Sequence[HashedKernelRun]) -> str:
-    """Return the reason if equal hashes of two executions do not prove equal bits; else empty."""
+    """Return why equal hashes of two executions do not prove equal bits; empty if they do."""
     for launch in (*first, *second):
         if launch.failure:
             return f"`{launch.kernel}` was not followed: {launch.failure}"

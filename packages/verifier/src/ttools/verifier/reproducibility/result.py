@@ -46,7 +46,8 @@ class Answer:
             differ for some inputs.
         elements: Number of elements that were compared.
         reason: Why the verdict is `unknown` or `differs`; empty for `equal`.
-        where: Line of the user's code that decides, as `file:line`; empty if unknown.
+        where: Line of the user's code that determines the verdict, as `file:line`; empty if
+            unknown.
         witness: The first element that differs, such as `out[3]`; empty if none does.
     """
 
@@ -85,7 +86,7 @@ class Reproducibility(Result):
         function: The function as the user named it.
         target: The GPU for which its kernels were compiled.
         answers: One answer for each comparison.
-        notes: What was not compared.
+        notes: Sentences about what was not compared.
     """
 
     function: str

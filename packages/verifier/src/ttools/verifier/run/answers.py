@@ -249,7 +249,7 @@ def _require_part(part: dict[str, Any]) -> None:
 
 
 def _require_memory(name: str, value: Any, memory: Any, reshaped: list[str]) -> None:
-    """Check that the memory of an argument after a call is as large as before, unless it says so.
+    """Check that an argument's memory keeps its size in a call, unless the answer says otherwise.
 
     Args:
         name: Name of the argument.

@@ -66,7 +66,7 @@ class _Grid:
         self.names = [*domain.sizes, *domain.choices]
 
     def near(self, name: str) -> list[Any]:
-        """Return values of a parameter: all of a list, and those about the size of the case."""
+        """Return values of a parameter: all values of a list, or sizes near that of the case."""
         if name in self._domain.choices:
             return [self._value(name, number) for number in range(len(self._domain.choices[name]))]
         own = self._case.sizes[name]
@@ -86,7 +86,7 @@ class _Grid:
         return False in [self.outcome({name: value}) for value in values]
 
     def nearest(self, name: str, values: list[Any]) -> list[Any]:
-        """Return a few of the values, the own one of the case included."""
+        """Return a few of the values, including the one in the case."""
         own = self._own(name)
         at = values.index(own) if own in values else 0
         first = min(max(0, at - _MOST_COMBINED // 2), max(0, len(values) - _MOST_COMBINED))

@@ -1,7 +1,7 @@
 """Finds inputs for which a correct reference proves nothing, because its results are constant.
 
 If a reference underflows to 0 in every element, a candidate that computes something else may
-underflow as well, and the comparison cannot tell them apart. Notes describe only cases with the
+underflow as well, and the comparison cannot distinguish them. Notes describe only cases with the
 values that `inputs` returns, because special values are expected to lead to constants.
 """
 

@@ -78,8 +78,9 @@ def work_of_torch(
     work: dict[str, int] = {}
     tested = 0
     for name, floats, compared, every in answer["operators"]:
-        # Tests of floats, operators on integers and moves prepare a launch, unless the reference
-        # uses them, too. Moves always do if the reference computes anything.
+        # Comparisons of floats, operators on integers, and moves count as preparation of a launch
+        # unless the reference uses them, too. Moves always count as preparation if the reference
+        # computes anything.
         others = every if are_integers else compared
         if name in REARRANGING:
             others = every if is_moving else 0

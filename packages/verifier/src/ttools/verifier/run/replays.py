@@ -6,10 +6,10 @@ result that was computed elsewhere or remembered can only be a constant of the p
 for inputs that the candidate never saw. No claim of the candidate's process can turn a wrong plan
 into a correct one.
 
-Each plan that differs from all earlier ones is executed on such inputs, also if the call had
-special values: a program may choose an honest plan for these only. The plan is then executed
-without its launches, since launches whose absence changes nothing compute nothing. The same is true
-of launches that only copy what torch has moved.
+Each plan that differs from all earlier ones is executed on such inputs, even if the call had
+special values, because a program may choose an honest plan for these only. The plan is then
+executed without its launches: if the results stay the same, the launches compute nothing. The same
+is true of launches that only copy what torch has moved.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Replays:
             case: Case of the other inputs.
             sent: The arguments of that case.
             trial: The call with the plan.
-            answer: What the process that executes plans has found out about the plan.
+            answer: Answer about the plan from the process that executes plans.
             is_new: If True, the plan is also executed without its launches.
 
         Returns:
@@ -297,7 +297,7 @@ class Replays:
         shows: Callable[[Trial], bool | None],
         **how: bool,
     ) -> bool:
-        """Return whether executions of a plan show something for several inputs.
+        """Return whether executions of a plan show the same defect for several inputs.
 
         Args:
             case: Case of the first inputs.
@@ -305,7 +305,8 @@ class Replays:
             right: Answer of the reference's process for these arguments.
             kept: Names of the arguments that keep their values.
             phase: Number of the choice of the weights of results.
-            shows: Returns whether an execution shows it; None if its inputs do not decide that.
+            shows: Returns whether an execution shows the defect; None if its inputs do not decide
+                that.
             how: How the plan is executed, see `Trials.repeat`.
         """
         if self._trials.is_of_one(case):

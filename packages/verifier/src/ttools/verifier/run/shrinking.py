@@ -70,7 +70,7 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
 
 
 def _with_sizes(case: Case, sizes: dict[str, int]) -> Case:
-    """Return a case with other sizes, also in earlier calls that had the same sizes."""
+    """Return a case with other sizes; earlier calls with the same sizes get the new ones, too."""
     after = tuple(
         replace(earlier, sizes=sizes) if earlier.sizes == case.sizes else earlier
         for earlier in case.after

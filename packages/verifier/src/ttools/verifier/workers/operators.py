@@ -96,7 +96,7 @@ class _Leaving(TorchFunctionMode):
 
 
 def _depends_on_elements(name: str, operator: Any) -> bool:
-    """Return whether an operator's caller can see elements, or how many meet a condition."""
+    """Return whether an operator's result shows elements, or how many meet a condition."""
     return name in _RETURNING_NUMBERS or torch.Tag.dynamic_output_shape in operator.tags
 
 
@@ -111,7 +111,7 @@ _CALLERS = frozenset(
 
 
 def _is_read_by_ttools() -> bool:
-    """Return whether the engine or a check reads the elements, and not the program."""
+    """Return whether ttools itself, and not the program, reads the elements."""
     frame = sys._getframe(2)
     while frame is not None and owner_of_frame(frame) != "ttools":
         frame = frame.f_back  # type: ignore[assignment]

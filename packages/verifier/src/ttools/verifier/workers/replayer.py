@@ -167,5 +167,5 @@ def _blanked(storage: Storage, blank: Collection[bytes]) -> Storage:
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the digest by which constants and kernels of plans are known."""
+    """Return the digest that identifies constants and kernels of plans."""
     return hashlib.sha256(data).digest()

@@ -370,7 +370,7 @@ def _inlined_functions(tree: ast.Module) -> Iterator[None]:
 
 
 def _called(node: ast.AST, functions: Mapping[str, ast.FunctionDef]) -> ast.FunctionDef | None:
-    """Return the function that an expression calls, if it is one of those given."""
+    """Return which of these functions an expression calls; None if it calls none of them."""
     is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     return functions.get(node.func.id) if is_named else None  # type: ignore[attr-defined]
 
@@ -391,7 +391,7 @@ def _argument_values(call: ast.expr, function: ast.FunctionDef) -> dict[str, ast
 def _inlined_call(
     statement: ast.Assign | ast.Expr, functions: Mapping[str, ast.FunctionDef]
 ) -> list[ast.stmt] | None:
-    """Return the statements of a function in place of a statement that calls it; None if none."""
+    """Return the statements of a function that can replace a call of it; None if none can."""
     function = _called(statement.value, functions)
     if function is None:
         return None

@@ -186,7 +186,7 @@ def _diagnostics(output: str) -> list[str]:
 
 
 def _plain(message: str) -> str:
-    """Return the lines of a message that describe an error, if others surround them."""
+    """Return the lines of a message that describe the error, without the lines around them."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\s*:|\bfatal\s*:", line)]
     return "\n".join(errors[:3] or lines[:3])

@@ -38,7 +38,7 @@ class UnsupportedCodeError(TtoolsError):
 
 @dataclass(frozen=True)
 class Symbols:
-    """A value of each thread that is a leaf or a sum: the numbers of nodes."""
+    """Symbols of all threads: for each thread, the number of a node (a leaf or a sum)."""
 
     nodes: Numbers
 
@@ -171,7 +171,7 @@ class Execution:
         return Symbols(self._shared[_words(addresses)])
 
     def write_shared(self, addresses: Numbers, nodes: Numbers, active: Any = None) -> None:
-        """Store words to shared memory; several threads may only store the same symbol."""
+        """Store words to shared memory; threads that store to one word must store one symbol."""
         self.stage = "block"
         if active is not None:
             addresses, nodes = addresses[active], nodes[active]

@@ -1,4 +1,4 @@
-"""The syntax of inline PTX: parses text to instructions, register declarations and blocks.
+"""The syntax of inline PTX: parses text into instructions, register declarations and blocks.
 
 Comments are dropped. Names of registers and instructions are not checked here; `machine.py` looks
 them up. See "Statements" in the PTX ISA.

@@ -44,7 +44,7 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
 
 
 def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
-    """Return a predicate that is true for exchanges that keep a load before a store to its memory.
+    """Return a predicate: whether an exchange keeps a load before a store to the same memory.
 
     Such an exchange depends on the loaded values, and the store depends on the exchange. A compiler
     may move any other exchange before the load or after the store. In functions that call others or

@@ -99,7 +99,7 @@ class Prober:
         return -1 if only is None else only
 
     def choices(self, pointer: Value) -> tuple[int, ...]:
-        """Return the indices of several parameters, from one of which an address derives.
+        """Return the indices of the parameters from which an address may derive.
 
         The result is empty if there is only one, or if the address may have an unknown origin.
         """

@@ -53,7 +53,7 @@ class Bands(NamedTuple):
     Attributes:
         low: Address of the first band.
         band: Size of a band in bytes; 0 for sites whose records are omitted.
-        step: Distance of the runs of a record, and of the rows of a band, in bytes.
+        step: Distance between runs of a record, and between rows of a band, in bytes.
         column: Width of a column in bytes.
         columns: Number of columns in a band.
         first: Index of the site's first column.
@@ -91,7 +91,7 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
 
 
 def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
-    """Return whether each record is in a column of its own, with all of its runs.
+    """Return whether all runs of each record are in a column that no other record uses.
 
     Args:
         log: Contiguous array of `access_dtype`.

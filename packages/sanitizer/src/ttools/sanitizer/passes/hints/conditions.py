@@ -95,7 +95,7 @@ def _numbers(data: object, rank: int) -> tuple[int, ...]:
 
 
 def broken(b: Builder, hint: Hint) -> Value:
-    """Build the lanes that contradict a hint: those that differ from what the hint implies."""
+    """Build the mask of the lanes that contradict a hint: they differ from what it implies."""
     value, step = _number(b, hint.value)
     type, divisors = value.type, _checked_divisors(hint)
     if not isinstance(type, TensorType):
@@ -132,7 +132,7 @@ def _checked_divisors(hint: Hint) -> tuple[int, ...]:
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """Build the first lanes of contiguous groups.
+    """Build the mask of the first lanes of contiguous groups.
 
     If no hint gives the length of the groups, they are determined at run time.
     """
