@@ -237,8 +237,8 @@ class _IntegerData:
     """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
 
     Indices, lengths and flags are smaller than the size in bytes of the plan's largest storage.
-    Larger integers may also pack several elements, on all of which one operator of torch computes. They may be in
-    doubles.
+    Larger integers may also pack several elements, on all of which one operator of torch computes.
+    They may be in doubles.
 
     Args:
         plan: The plan that is executed.
