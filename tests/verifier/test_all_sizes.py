@@ -150,14 +150,14 @@ def test_a_proof_that_runs_out_of_time_names_the_limit() -> None:
 
 
 def test_files_that_cannot_be_loaded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = "the inputs and the candidate cannot be loaded in one process: OSError: no"
-
     def refuse(self: object, seconds: float) -> _Here:
-        raise NotLoadedError(reason)
+        raise NotLoadedError("inputs and candidate in one process: OSError: no")
 
     monkeypatch.setattr(_Here, "all_sizes", refuse)
     _, runs = _tried("wide")
-    assert {tuple(run["why"]) for run in runs} == {(reason,)}
+    assert {tuple(run["why"]) for run in runs} == {
+        ("inputs and candidate in one process: OSError: no",)
+    }
 
 
 def test_domains_beyond_memory_have_more_time() -> None:

@@ -184,9 +184,7 @@ class Processes:
         worker = self._start(asked.serve, seconds)
         answer = worker.ask({"do": "load"})
         if "error" in answer:
-            raise NotLoadedError(
-                f"the inputs and the candidate cannot be loaded in one process: {answer['error']}"
-            )
+            raise NotLoadedError(f"inputs and candidate in one process: {answer['error']}")
         return worker
 
     def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
