@@ -213,7 +213,7 @@ def _version(tensor: Any) -> int | None:
     """Return the version counter of a tensor; None if it has none."""
     try:
         return int(tensor._version)
-    except (AttributeError, RuntimeError):  # it is no tensor, or was made in inference mode
+    except (AttributeError, RuntimeError):  # it is not a tensor, or was made in inference mode
         return None
 
 

@@ -32,7 +32,7 @@ def choosing_among(count: int) -> AbstractContextManager[None]:
 
 
 def choices() -> int:
-    """Return the number of configurations from which the one of an untimed launch was chosen."""
+    """Return the number of configurations that an untimed launch could choose from."""
     return _choices.get()
 
 

@@ -188,5 +188,5 @@ def library_function(name: str, *, extended: bool = False) -> Smooth | None:
 
 
 def is_rounding(name: str) -> bool:
-    """Return whether a function rounds to integers, which is no error."""
+    """Return whether a function rounds to integers, which is not an error."""
     return name in _ROUNDING

@@ -34,7 +34,7 @@ def excluding_constants(
         bindings: Values of the constexpr parameters and of the kernel's global names.
 
     Returns:
-        Their values by name, `UNKNOWN` for names that are no constants.
+        Their values by name, `UNKNOWN` for names that are not constants.
     """
     constants: dict[str, Any] = {}
     _Walk({name}, dict(bindings), constants).body(body)

@@ -233,7 +233,7 @@ def holds_half(memory: Bytes, pattern: bytes) -> bool:
     """Return whether any half word, or a shorter end, holds the pattern.
 
     Args:
-        memory: The bytes from a multiple of 8 bytes of the storage on.
+        memory: Bytes of the storage; the offset of the first one is a multiple of 8.
         pattern: The word of the storage.
     """
     halves, rest = divmod(len(memory), HALF)
@@ -251,7 +251,7 @@ def holding(memory: Bytes, pattern: bytes) -> Bools:
     """Return a mark for each byte that holds the pattern.
 
     Args:
-        memory: The bytes from a multiple of 8 bytes of the storage on.
+        memory: Bytes of the storage; the offset of the first one is a multiple of 8.
         pattern: The word of the storage.
     """
     whole = len(memory) // WORD * WORD

@@ -99,7 +99,7 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
 
 
 def _same_bits(reference: Any, other: Any) -> bool:
-    """Return whether two tensors are bitwise equal, a fast path for read-only arguments."""
+    """Return whether two tensors are bitwise equal; this is a fast path for unchanged arguments."""
     import torch
 
     if reference.shape != other.shape or reference.dtype != other.dtype:

@@ -173,7 +173,7 @@ class Plan:
                 yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
     def special_values(self) -> Iterator[Case]:
-        """Yield ordinary and larger sizes with special values."""
+        """Yield cases of ordinary and larger sizes with special values."""
         for index, kind in enumerate(KINDS):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
             if kind in _OF_EVERY_TYPE:

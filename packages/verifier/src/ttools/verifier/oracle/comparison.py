@@ -303,7 +303,7 @@ def _first(marks: torch.Tensor, right: torch.Tensor, value: torch.Tensor | None 
 
 
 def _compared(flat: int, right: torch.Tensor, value: torch.Tensor | None) -> str:
-    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; the only one without its index."""
+    """Describe an element, e.g. `[0, 1]: 2.5, expected 0.5`; no index if it is the only one."""
     index = torch.unravel_index(torch.tensor(flat, device="cpu"), right.shape)
     at = f"{list(map(int, index))}: " if right.numel() > 1 else ": "
     own = "" if value is None else f"{_shown(value.reshape(-1)[flat].item())}, "

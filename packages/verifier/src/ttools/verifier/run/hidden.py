@@ -13,7 +13,7 @@ from ttools.core.process.worker import Worker
 
 
 class HiddenNumbers:
-    """Asks the process that holds the hidden seed.
+    """Gets numbers from the process that holds the hidden seed.
 
     Args:
         worker: The process that holds the seed.
