@@ -2,8 +2,8 @@
 
 A program that reads integers on the host can pass results to kernels in many ways: as arguments, in
 the code of a kernel, as operands, as offsets of views, as grids, or by the choice of an operand. A
-plan that a few sizes and strides determine contains few numbers: those of its first launch and its
-first call of each operator. Later steps continue them regularly, such as one launch for each row.
+plan that a few sizes and strides determine contains few numbers: those of the first steps of each
+kind. Later steps continue them regularly, such as one launch for each row.
 """
 
 from __future__ import annotations

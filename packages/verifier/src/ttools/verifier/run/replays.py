@@ -41,8 +41,8 @@ _FIRST_UNSEEN = 6
 #: on other inputs with the same special values, at random.
 _ONE_IN = 4
 #: The first plans, and one in `_ONE_IN` of the others, are also executed with zeros, and with
-#: another byte of at most `_BYTES`, in new memory. Repeated, such bytes are positive numbers.
-_FIRST_FILLED, _BYTES = 2, 0x7E
+#: another byte of at most `_BYTES`, in new memory. Repeated, such bytes are numbers of both signs.
+_FIRST_FILLED, _BYTES = 2, 0xFE
 #: Attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
 #: Values of other inputs if the drawn ones are the same for each seed.
