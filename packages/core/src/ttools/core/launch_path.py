@@ -109,7 +109,7 @@ def take_over_overrides(patches: Patches, step: Step, make: Callable[[Any], Any]
 
 def _subclasses(owner: type) -> list[type]:
     """Return all subclasses of a class, direct ones first."""
-    direct = owner.__subclasses__()
+    direct: list[type] = owner.__subclasses__()
     return [*direct, *itertools.chain.from_iterable(map(_subclasses, direct))]
 
 
