@@ -21,6 +21,7 @@ makes launches goes through this file, so that several replacements of a step ca
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -108,8 +109,8 @@ def take_over_overrides(patches: Patches, step: Step, make: Callable[[Any], Any]
 
 def _subclasses(owner: type) -> list[type]:
     """Return all subclasses of a class, direct ones first."""
-    direct = owner.__subclasses__()
-    return [*direct, *(each for subclass in direct for each in _subclasses(subclass))]
+    direct: list[type] = owner.__subclasses__()
+    return [*direct, *itertools.chain.from_iterable(map(_subclasses, direct))]
 
 
 def _have_inductor_ask(patches: Patches) -> None:
