@@ -43,7 +43,7 @@ class Update:
 def updates(module: Module) -> dict[Position, Update]:
     """Return the updates of a kernel by the position of the store."""
     by_index = index_loads(module)
-    found: dict[Position, Update] = {}
+    by_store: dict[Position, Update] = {}
     for op in module.kernel.walk():
         store = position_of(op.location)
         value = op.operand("value") if op.has(WRITES) and not op.has(ATOMIC) else None
@@ -51,8 +51,8 @@ def updates(module: Module) -> dict[Position, Update]:
             continue
         load = position_of(_own_load(op.address, value))
         if load is not None:
-            found[store] = Update(load, store)
-    return found
+            by_store[store] = Update(load, store)
+    return by_store
 
 
 def _own_load(address: Value, stored: Value) -> SourceLocation | None:
@@ -75,7 +75,7 @@ def cause_of_update(
     """Return the update that causes a conflict; None if other accesses take part in it.
 
     Args:
-        checked: The launch.
+        checked: The launch in which the conflict occurs.
         locations: Locations of the conflicting accesses.
         parameter: Index of the parameter through which the elements are accessed.
     """

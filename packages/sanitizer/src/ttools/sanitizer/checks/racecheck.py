@@ -340,7 +340,7 @@ def _element(argument: ArgumentSpec, item: int) -> str:
     """Return, e.g., "`x_ptr[3, 7]`", or an empty string if no single index names the element.
 
     Args:
-        argument: A tensor.
+        argument: The tensor that contains the element.
         item: Number of the element in its storage.
     """
     tensor = argument.tensor
