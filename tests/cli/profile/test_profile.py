@@ -66,7 +66,8 @@ def test_text(ttools: Run, script: str) -> None:
     assert "narrow_access in scale.py:9" in whole
     counted, access = [line.split() for line in result.stdout.splitlines() if line[:4] == "  9 "]
     assert " ".join(counted).endswith("x = tl.load(x_ptr + offs, mask=offs < n)")
-    assert "    12 kB loaded, 2.3% masked" in result.stdout  # of three launches
+    assert "    12 kB loaded, 2.3% masked, " in result.stdout  # of three launches
+    assert "% of the instructions (" in whole
     assert re.search(r"\n  line +(CPU time +share +)?source\n", result.stdout)
     assert "in all rows: executions 12\n" in result.stdout
     # Each thread holds two elements and loads them separately, because of the mask.

@@ -47,7 +47,7 @@ def assigned_name(source: str, line: int, column: int) -> str:
     not be a part of another expression.
 
     Args:
-        source: Source text.
+        source: Text of a Python file.
         line: Line of the call.
         column: Column of the call, from 1.
     """

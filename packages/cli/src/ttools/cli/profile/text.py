@@ -572,11 +572,11 @@ def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
 
 
 def _line_work(row: Row) -> str:
-    """Return what a line does: its share of the instructions, bytes, masked lanes, operations."""
-    done = [line_instructions(row)] if line_instructions(row) else []
-    done += phrases(row, "loaded", "stored", "atomic")
+    """Return what a line does: bytes, masked lanes, operations, its share of the instructions."""
+    done = phrases(row, "loaded", "stored", "atomic")
     done += [f"{masked(row)} masked"] if masked(row) else []
     done += [_operations(row["operations"])] if row["operations"] else []
+    done += [line_instructions(row)] if line_instructions(row) else []
     return ", ".join(done)
 
 
