@@ -184,5 +184,5 @@ def _run_eagerly(
 ) -> None:
     from ttools.interpreter.eager.launch import eager_twin
 
-    twin = eager_twin(function, signature, metadata)
-    twin.run_programs(grid, arguments, values, programs, grouping)
+    kernel = eager_twin(function, signature, metadata)
+    kernel.run_programs(grid, arguments, values, programs, grouping)

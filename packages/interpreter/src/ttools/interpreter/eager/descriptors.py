@@ -118,7 +118,7 @@ def _refuse_grouped(values: Sequence[Handle]) -> None:
     """Refuse blocks that differ between the programs of a group.
 
     Raises:
-        GroupError: A value differs.
+        GroupError: A value differs between the programs of a group.
     """
     if any_grouped(values):
         raise GroupError("blocks of descriptors are accessed by one program at a time")

@@ -110,7 +110,8 @@ class Handle:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the value in one program."""
-        return self.data.shape[1:] if self.is_grouped else self.data.shape
+        shape: tuple[int, ...] = self.data.shape
+        return shape[1:] if self.is_grouped else shape
 
     def with_data(self, data: Any) -> Handle:
         """Return the same element type and origin with another value."""

@@ -82,7 +82,7 @@ def aligned(data: Any, handle: Handle, rank: int) -> Any:
 
     Args:
         data: The data of `handle`, or other data of the same shape.
-        handle: The value.
+        handle: The value of one or all programs of a group.
         rank: Number of axes of the other values, without that of the programs.
     """
     missing = rank - len(handle.shape)
@@ -96,8 +96,8 @@ def spread(data: Any, handle: Handle, count: int) -> Any:
 
     Args:
         data: The data of `handle`, or other data of the same shape.
-        handle: The value.
-        count: Number of programs.
+        handle: The value of one or all programs of a group.
+        count: Number of programs in the group.
     """
     return data if handle.is_grouped else np.broadcast_to(data, (count, *data.shape))
 
@@ -120,7 +120,7 @@ def compute(name: str, function: Callable[..., Any], arguments: Sequence[Any], c
         name: Name of the builder's method.
         function: Computes the operation for one program.
         arguments: Arguments of the method; at least one value differs between programs.
-        count: Number of programs.
+        count: Number of programs in the group.
     """
     own = _ON_SHAPES.get(name)
     if own is not None:
@@ -208,7 +208,7 @@ def positions(addresses: Any, start: int, size: int) -> Any:
     Args:
         addresses: Addresses of the elements, with one axis.
         start: Address of element 0.
-        size: Bytes of an element.
+        size: Size of an element in bytes.
     """
     first, last = int(addresses[0]), int(addresses[-1])
     if last - first == size * (len(addresses) - 1) and (np.diff(addresses) == size).all():
@@ -249,7 +249,7 @@ class OwnedElements:
             pointer: Addresses of the elements; grouped if the mask is.
             mask: Active lanes; None if all are active.
             programs: Numbers of the programs of the group.
-            is_store: True for a store.
+            is_store: True for a store, False for a load.
 
         Raises:
             GroupError: Another program has accessed one of the elements.

@@ -112,7 +112,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
     def of(plain: Any) -> EagerTensor:
         """Return a tensor with the attributes of a plain one, which is faster than to create it."""
         tensor: EagerTensor = object.__new__(EagerTensor)
-        vars(tensor).update(vars(plain))
+        tensor.__dict__.update(vars(plain))
         tensor.shape, tensor.numel = _extents(tuple(extent.value for extent in plain.shape))
         tensor._plain = plain
         return tensor

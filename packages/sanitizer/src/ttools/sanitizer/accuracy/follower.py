@@ -82,7 +82,7 @@ class Follower:
     """Follows one launch.
 
     Attributes:
-        table: The rules.
+        table: The rules of all operations.
         memory: Shadows of the elements in memory.
         sources: The table of sources.
         launch: Number of the launch in the run.

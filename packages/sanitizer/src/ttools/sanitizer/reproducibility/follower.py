@@ -610,15 +610,15 @@ def _reshape(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
     result.shadow = Hashes(values, product, was_permuted or (may_permute and has_axes))
 
 
-def _joining(join: Callable[[Any, Any], Any]) -> Rule:
+def _joining(join: Callable[[Any, Any, int], Any]) -> Rule:
     def rule(f: HashFollower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
         a, b = arguments[:2]
         if isinstance(a.shadow, Hashes) or isinstance(b.shadow, Hashes):
             flags = [h.shadow for h in (a, b) if isinstance(h.shadow, Hashes)]
             count = len(result.data) if result.is_grouped else 0
-            own = (spread(hashes_of(h), h, count) if count else hashes_of(h) for h in (a, b))
+            own = [spread(hashes_of(h), h, count) if count else hashes_of(h) for h in (a, b)]
             result.shadow = Hashes(
-                join(*own, int(result.is_grouped)),
+                join(own[0], own[1], int(result.is_grouped)),
                 _product(flags),
                 any(s.reordered for s in flags),
             )
