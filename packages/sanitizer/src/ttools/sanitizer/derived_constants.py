@@ -27,7 +27,7 @@ _MOST_REMEMBERED = 16
 
 @dataclass(frozen=True)
 class _Choice:
-    """What host code passes to a kernel.
+    """The tensors and constants that host code passes to a kernel.
 
     Attributes:
         tensors: The tensors by name.
@@ -80,7 +80,7 @@ class DerivedConstants:
 
 
 def _is_float_atomic(op: Any) -> bool:
-    return op.name == "tt.atomic_rmw" and op.attributes.get("atomic_rmw_op") == "fadd"
+    return bool(op.name == "tt.atomic_rmw" and op.attributes.get("atomic_rmw_op") == "fadd")
 
 
 def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, int] | None:
