@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import ttools.verifier.reproducibility.report  # noqa: F401 - registers the formats of answers
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
@@ -40,7 +41,6 @@ from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed, of_words
 from ttools.sanitizer.reproducibility.host_choices import derived_constants, more_programs
 from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserver
 from ttools.verifier.cases.tensors import map_tensors
-from ttools.verifier.reproducibility import report  # noqa: F401 - registers formats of results
 from ttools.verifier.reproducibility.result import Answer, Question, Reproducibility
 
 _BY_TORCH = "torch has computed this element"
