@@ -320,8 +320,8 @@ class _Calls:
                 )
                 continue
             again = [partial(run, call.configs[0]), partial(run, config)]
-            comparison = compare_launches(pair[0], pair[1])
-            self._answers.append(_compared("configs", names, comparison, pair[0], again))
+            stored = compare_launches(pair[0], pair[1])
+            self._answers.append(_compared("configs", names, stored, pair[0], again))
         if others and first is not None:
             _, result = run(call.configs[0])  # the results and hashes of the first configuration
         return result
