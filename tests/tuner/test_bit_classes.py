@@ -134,7 +134,7 @@ def test_the_decorator(tmp_path: Path) -> None:
     assert out.tolist() == [100.0, 100.0]
     assert kernel.best_config.num_warps == 4
     with pytest.raises(UsageError, match="reproducible=4: must be first, classes"):
-        ttools.tuner.tune(CONFIGS, key=["n"], reproducible=4)
+        ttools.tuner.tune(CONFIGS, key=["n"], reproducible=4)  # type: ignore[arg-type]
 
 
 def test_an_output_on_a_gpu_that_contradicts_the_prediction_cannot_win() -> None:

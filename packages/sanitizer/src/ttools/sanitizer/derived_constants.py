@@ -15,19 +15,18 @@ from typing import Any
 
 from ttools.core.findings.findings import Finding
 from ttools.core.spec import ArgumentSpec, TensorSpec
+from ttools.ir.dialects.traits import ATOMIC, CROSS_LANE, LOOP
 from ttools.sanitizer.checks.reproducibility import Reproducibility
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.reproducibility.host_choices import chosen_constants, derived_constants
 
-#: Operations whose results depend on the order or the number of their parts.
-_ORDERED = frozenset(("tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled", "scf.for", "scf.while"))
 #: Maximum number of launches of a line that are remembered.
 _MOST_REMEMBERED = 16
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What host code passes to a kernel.
+    """The tensors and constants that host code passes to a kernel.
 
     Attributes:
         tensors: The tensors by name.
@@ -52,8 +51,8 @@ class DerivedConstants:
         spec = checked.spec
         key = spec.kernel, spec.site.line
         module = checked.kernel.module
-        if not any(op.name in _ORDERED or _is_float_atomic(op) for op in module.kernel.walk()):
-            return
+        if not any(op.has(CROSS_LANE, LOOP, ATOMIC) for op in module.kernel.walk()):
+            return  # nothing is combined, so the constants cannot change an order
         tensors = {a.name: a for a in spec.arguments if a.tensor}
         written = checked.launch.kernel.variants.effects.written
         outputs = frozenset(spec.arguments[n].name for n in written)
@@ -77,10 +76,6 @@ class DerivedConstants:
                     )
         if own not in earlier and len(earlier) < _MOST_REMEMBERED:
             earlier.append(own)
-
-
-def _is_float_atomic(op: Any) -> bool:
-    return op.name == "tt.atomic_rmw" and op.attributes.get("atomic_rmw_op") == "fadd"
 
 
 def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, int] | None:

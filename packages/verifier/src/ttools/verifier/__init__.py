@@ -31,7 +31,7 @@ __all__ = [
     "reproduce",
     "verify",
 ]
-_REPRODUCIBILITY = {"Answer": "result", "Reproducibility": "result", "reproduce": "api"}
+_REPRODUCIBILITY = {"Answer": "report", "Reproducibility": "report", "reproduce": "api"}
 
 
 def __getattr__(name: str) -> object:

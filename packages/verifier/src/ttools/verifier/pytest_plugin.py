@@ -14,12 +14,15 @@ pytest until a test uses the fixture or has the marker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from ttools.verifier.reproducibility.result import Question
+
 _MARKER = "ttools_reproducible"
-_QUESTIONS = ("runs", "configs")
+_QUESTIONS: tuple[Question, ...] = ("runs", "configs")
 _OPTIONS = (*_QUESTIONS, "batch", "devices", "gpu", "require_proof")
 
 
@@ -47,7 +50,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from ttools.verifier.reproducibility.api import reproduce
 
     requires_proof = options.pop("require_proof", False)
-    asked = [question for question in _QUESTIONS if options.pop(question, False)]
+    asked: list[Question] = [name for name in _QUESTIONS if options.pop(name, False)]
     if not asked and not options.get("batch") and not options.get("devices"):
         asked = list(_QUESTIONS)
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}

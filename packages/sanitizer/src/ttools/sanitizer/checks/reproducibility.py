@@ -18,7 +18,7 @@ from ttools.sanitizer.checks.repeated import RepeatedCheck
 from ttools.sanitizer.memory.unwritten_elements import Bools
 from ttools.sanitizer.reproducibility.hashes import UNSURE
 from ttools.sanitizer.reproducibility.memory import HashMemory
-from ttools.sanitizer.reproducibility.one_launch import FixedOrders, LaunchFollower, OrderedSum
+from ttools.sanitizer.reproducibility.one_launch import DependenceFollower, FixedOrders, OrderedSum
 
 
 class Reproducibility(RepeatedCheck):
@@ -91,11 +91,11 @@ class Reproducibility(RepeatedCheck):
         if _is_unsure(first):
             yield from (self._program_order(place, notes) for place in first.unsure.values())
 
-    def _followed(self, salt: str) -> tuple[LaunchFollower, str]:
+    def _followed(self, salt: str) -> tuple[DependenceFollower, str]:
         """Repeat the launch; return its follower and a sentence about programs left out."""
         memory = HashMemory()
         memory.begin(self.extents())
-        follower = LaunchFollower(
+        follower = DependenceFollower(
             orders=FixedOrders(), memory=memory, launch=1, unwritten=self._unwritten, salt=salt
         )
         limited = self.repeat(follower)
@@ -117,7 +117,7 @@ class Reproducibility(RepeatedCheck):
         )
 
     def _unwritten_operands(
-        self, first: LaunchFollower, second: LaunchFollower, notes: tuple[str, ...]
+        self, first: DependenceFollower, second: DependenceFollower, notes: tuple[str, ...]
     ) -> Iterator[Finding]:
         """Yield the first reduction at each line that unwritten elements change."""
         changed = _changed(first, second)
@@ -161,7 +161,7 @@ class Reproducibility(RepeatedCheck):
         return None
 
 
-def _changed(first: LaunchFollower, second: LaunchFollower) -> tuple[int, int] | None:
+def _changed(first: DependenceFollower, second: DependenceFollower) -> tuple[int, int] | None:
     """Return the storage and the number of stored elements whose hashes differ; None for none."""
     pairs = zip(first.memory.storages(), second.memory.storages(), strict=False)
     for one, other in pairs:
@@ -172,7 +172,7 @@ def _changed(first: LaunchFollower, second: LaunchFollower) -> tuple[int, int] |
     return None
 
 
-def _is_unsure(follower: LaunchFollower) -> bool:
+def _is_unsure(follower: DependenceFollower) -> bool:
     """Return whether a stored element may depend on the order of programs."""
     return any(
         bool(((stored.launch > 0) & ((stored.values & UNSURE) != 0)).any())

@@ -68,7 +68,7 @@ def _comparison(differs: Any, is_unknown: Any) -> Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchComparison:
+class StoredComparison:
     """The comparison of what two launches with equal arguments have stored.
 
     Attributes:
@@ -95,49 +95,49 @@ class LaunchComparison:
         return f"element {self.stored[0].elements[self.number]} of `{self.stored[0].name}`"
 
 
-def compare_launches(first: HashedKernelRun, second: HashedKernelRun) -> LaunchComparison:
+def compare_launches(first: HashedKernelRun, second: HashedKernelRun) -> StoredComparison:
     """Compare what two launches with equal arguments have stored.
 
     If only some programs of the launches were followed, the elements are compared that programs
     of both have stored.
 
     Args:
-        first: A launch.
+        first: A launch in one configuration, for one target.
         second: Another launch, in another configuration or for another target.
     """
     for launch in (first, second):
         if launch.failure:
-            return LaunchComparison(verdict="unknown", elements=0, reason=launch.failure)
+            return StoredComparison(verdict="unknown", elements=0, reason=launch.failure)
     is_part = first.is_part or second.is_part
     elements = 0
-    unknown: LaunchComparison | None = None
+    unknown: StoredComparison | None = None
     others = _by_argument(second)
     for key, whole in _by_argument(first).items():
         other = others.pop(key, None)
         pair = None if other is None else _same_elements(whole, other, is_part)
         if pair is None:
             reason = f"they store to different elements of `{whole.name}`"
-            return LaunchComparison(verdict="differs", elements=elements, reason=reason)
+            return StoredComparison(verdict="differs", elements=elements, reason=reason)
         comparison = compare(pair[0].hashes, pair[1].hashes)
         elements += comparison.elements
         if comparison.witness is None:
             continue
-        found = LaunchComparison(
+        result = StoredComparison(
             verdict=comparison.verdict, elements=elements, stored=pair, number=comparison.witness
         )
         if comparison.verdict == "differs":
-            return found
-        unknown = unknown or _with_reason(found, (first, second))
+            return result
+        unknown = unknown or _with_reason(result, (first, second))
     if unknown is not None:
         return unknown
     if others:
         reason = "they store to different arguments"
-        return LaunchComparison(verdict="differs", elements=elements, reason=reason)
+        return StoredComparison(verdict="differs", elements=elements, reason=reason)
     if is_part and not elements:
         reason = "the programs that were followed have stored no common element"
-        return LaunchComparison(verdict="unknown", elements=0, reason=reason)
+        return StoredComparison(verdict="unknown", elements=0, reason=reason)
     reason = fusion_differs(first, second)
-    return LaunchComparison(
+    return StoredComparison(
         verdict="unknown" if reason else "equal", elements=elements, reason=reason
     )
 
@@ -166,8 +166,8 @@ def _same_elements(
 
 
 def _with_reason(
-    comparison: LaunchComparison, launches: Sequence[HashedKernelRun]
-) -> LaunchComparison:
+    comparison: StoredComparison, launches: Sequence[HashedKernelRun]
+) -> StoredComparison:
     for launch in launches:
         for reason, place in launch.reasons.items():
             return replace(comparison, reason=reason, place=place)

@@ -37,10 +37,13 @@ def derived_constants(
     names = []
     for name, before in first.items():
         after = second.get(name)
-        is_number = type(before) is int and type(after) is int and before != 0
-        if before != after and not (is_number and Fraction(after, before) == ratio):
+        if before != after and not _is_proportional(before, after, ratio):
             names.append(name)
     return names
+
+
+def _is_proportional(before: Any, after: Any, ratio: Fraction) -> bool:
+    return type(before) is int and type(after) is int and after == before * ratio
 
 
 def more_programs(

@@ -57,7 +57,8 @@ class FixedOrders(KernelOrders):
 
 @lru_cache(maxsize=64)
 def _balanced(extent: int) -> ReductionOrder:
-    nodes, operands = list(range(extent)), []
+    nodes = list(range(extent))
+    operands: list[tuple[int, int]] = []
     while len(nodes) > 1:
         pairs = list(zip(nodes[::2], nodes[1::2], strict=False))
         first = extent + len(operands)
@@ -72,7 +73,7 @@ class OrderedSum:
     """Elements whose value the order of atomic additions decides.
 
     Attributes:
-        place: The atomic addition.
+        place: Location of the last atomic addition.
         start: Start address of the storage.
         elements: Numbers of the elements in the storage.
     """
@@ -83,7 +84,7 @@ class OrderedSum:
 
 
 @dataclass(kw_only=True)
-class LaunchFollower(HashFollower):
+class DependenceFollower(HashFollower):
     """Follows a launch and records where its values depend on orders and unwritten memory.
 
     Attributes:

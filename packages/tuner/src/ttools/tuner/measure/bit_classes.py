@@ -31,7 +31,7 @@ def bit_classes(launch: TunedCall, space: Sequence[Candidate], target: Target) -
 
     Args:
         launch: The launch, which runs on the CPU.
-        space: The configurations.
+        space: The configurations to compare.
         target: The GPU whose orders of evaluation are compared.
     """
     saved = SavedMemory(tensors_among(launch.arguments.values()), UninitialisedMemory())
@@ -83,7 +83,7 @@ def competing(classes: BitClasses, space: Sequence[Candidate], wanted: str) -> l
 
     Args:
         classes: The classes of the candidates.
-        space: The candidates.
+        space: All candidates of the problem.
         wanted: `classes` for all; `first` for those equal to the first candidate; otherwise the
             values that determine a candidate, such as `BLOCK=64,num_warps=4`.
 

@@ -79,14 +79,14 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
 
 
 def _bit_classes(entry: TuningEntry) -> dict[str, Any] | None:
-    known = entry.bit_classes
-    if known is None:
+    classes = entry.bit_classes
+    if classes is None:
         return None
     return {
-        "gpu": known.target,
+        "gpu": classes.target,
         "classes": [asdict(one) for one in timed_classes(entry)],
         "unknown": [
-            {"config": json.loads(key), "reason": reason} for key, reason in known.unknown.items()
+            {"config": json.loads(key), "reason": reason} for key, reason in classes.unknown.items()
         ],
     }
 

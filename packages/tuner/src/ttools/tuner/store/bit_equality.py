@@ -102,14 +102,14 @@ def bit_class_summary(entry: TuningEntry) -> str:
 
     The text is empty if no classes are known.
     """
-    known, timed = entry.bit_classes, timed_classes(entry)
-    if known is None or not timed:
+    predicted, timed = entry.bit_classes, timed_classes(entry)
+    if predicted is None or not timed:
         return ""
     total = sum(one.configurations for one in timed)
     fastest, others = timed[0], [one for one in timed[1:] if one.seconds is not None]
-    equal = f"{fastest.configurations} of {counted(total, 'configuration')} on {known.target}"
+    equal = f"{fastest.configurations} of {counted(total, 'configuration')} on {predicted.target}"
     if fastest.seconds is None:
-        return f"{counted(len(timed), 'class', 'classes')} of equal bits on {known.target}"
+        return f"{counted(len(timed), 'class', 'classes')} of equal bits on {predicted.target}"
     sentences = [f"bit-equal to the fastest: {equal}"]
     if not others and len(timed) > 1:
         sentences.append("no other configuration was timed")
@@ -122,8 +122,8 @@ def bit_class_summary(entry: TuningEntry) -> str:
         )
     if len(others) > _MOST_LISTED:
         sentences.append(f"{counted(len(others) - _MOST_LISTED, 'more class', 'more classes')}")
-    if known.unknown:
-        sentences.append(f"{counted(len(known.unknown), 'configuration')} cannot be compared")
+    if predicted.unknown:
+        sentences.append(f"{counted(len(predicted.unknown), 'configuration')} cannot be compared")
     return "; ".join(sentences)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import ttools.verifier.reproducibility.report  # noqa: F401 - registers the formats of answers
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target, read_target
@@ -28,7 +29,7 @@ from ttools.sanitizer.reproducibility.differences import (
     Comparison,
     Difference,
     DifferentInputs,
-    LaunchComparison,
+    StoredComparison,
     compare,
     compare_launches,
     compare_runs,
@@ -319,8 +320,8 @@ class _Calls:
                 )
                 continue
             again = [partial(run, call.configs[0]), partial(run, config)]
-            found = compare_launches(pair[0], pair[1])
-            self._answers.append(_compared("configs", names, found, pair[0], again))
+            stored = compare_launches(pair[0], pair[1])
+            self._answers.append(_compared("configs", names, stored, pair[0], again))
         if others and first is not None:
             _, result = run(call.configs[0])  # the results and hashes of the first configuration
         return result
@@ -470,7 +471,7 @@ class _Element:
     """An element that a program has stored in a call of the function.
 
     Attributes:
-        execution: The call.
+        execution: The call of the function.
         arguments: The arguments of the call.
         number: Number of the launch, from 1; smaller if no launch has stored it.
         program: Number of the program; negative if several programs have computed it.
@@ -681,30 +682,30 @@ def _runs_of(launch: HashedKernelRun) -> Answer:
 def _compared(
     question: Question,
     subject: str,
-    found: LaunchComparison,
+    stored: StoredComparison,
     first: HashedKernelRun,
     again: Sequence[Callable[[int], tuple[HashedKernelRun | None, Any]]],
 ) -> Answer:
     """Return the answer about two launches with the same arguments.
 
     Args:
-        question: The question.
-        subject: The two launches.
-        found: Their comparison.
-        first: The first launch.
+        question: The question that is answered.
+        subject: Description of the two launches.
+        stored: The comparison of what they have stored.
+        first: The first of the two launches.
         again: Functions that repeat the launches and record the operations of a program.
     """
-    comparison = Comparison(found.verdict, found.elements)
-    if found.verdict != "differs" or found.stored is None:
-        reason = found.reason or ("" if found.verdict == "equal" else _BY_TORCH)
-        return _answer(question, subject, comparison, _place(found.place), reason, found.witness)
-    programs = [int(stored.programs[found.number]) for stored in found.stored]
+    comparison = Comparison(stored.verdict, stored.elements)
+    if stored.verdict != "differs" or stored.stored is None:
+        reason = stored.reason or ("" if stored.verdict == "equal" else _BY_TORCH)
+        return _answer(question, subject, comparison, _place(stored.place), reason, stored.witness)
+    programs = [int(tensor.programs[stored.number]) for tensor in stored.stored]
     if min(programs) < 0:
-        return _ordered(question, subject, comparison, [first], found.witness)
+        return _ordered(question, subject, comparison, [first], stored.witness)
     steps = []
     for run, program in zip(again, programs, strict=True):
         launch, _ = run(program)
         steps.append([] if launch is None else launch.steps)
-    hashes = [int(stored.hashes[found.number]) for stored in found.stored]
+    hashes = [int(tensor.hashes[stored.number]) for tensor in stored.stored]
     difference = first_difference(steps[0], hashes[0], steps[1], hashes[1])
-    return _different(question, subject, comparison, difference, found.witness)
+    return _different(question, subject, comparison, difference, stored.witness)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from ttools.core.findings.findings import Finding
 from ttools.core.location import location_of_line
 from ttools.core.reports.cases import CasesVerdict, Statement
+from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, Rule, counted
+from ttools.core.reports.result import Formats, formats_of
 from ttools.verifier.reproducibility.result import OUTCOMES, Answer, Question, Reproducibility
 
 _PAGE = "reference/cli.md#reproduce"
@@ -38,6 +41,19 @@ _HELP: Mapping[Question, str] = MappingProxyType(
         "devices": "use operations that are rounded once, or accept a tolerance",
     }
 )
+
+
+#: Formats of reports of findings, in addition to those of every result.
+_FORMATS = ("html", "brief", "sarif", "junit", "github")
+
+
+@formats_of(Reproducibility)
+def _formats(result: Reproducibility) -> Formats:
+    return {form: partial(_written, result, form) for form in _FORMATS}
+
+
+def _written(result: Reproducibility, form: str) -> str:
+    return write_report(report_of(result), form)
 
 
 def report_of(result: Reproducibility) -> Report:

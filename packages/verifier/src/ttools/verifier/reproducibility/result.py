@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Literal
 
 from ttools.core.json_document import json_text
@@ -28,8 +27,6 @@ OUTCOMES: Mapping[Verdict, Literal["passed", "failed", "unknown"]] = {
     "differs": "failed",
     "unknown": "unknown",
 }
-#: Formats that a report of findings has.
-_OF_FINDINGS = ("html", "brief", "sarif", "junit", "github")
 _WIDTH = 80
 #: Maximum number of answers of each verdict and question that are shown.
 _MOST_SHOWN = 6
@@ -119,11 +116,7 @@ class Reproducibility(Result):
         }
 
     def _formats(self) -> Mapping[str, Callable[[], str]]:
-        return {
-            **super()._formats(),
-            "json": lambda: json_text(self.as_dict()),
-            **{form: partial(_written, form, self) for form in _OF_FINDINGS},
-        }
+        return {**super()._formats(), "json": lambda: json_text(self.as_dict())}
 
     def _shown(self) -> Iterator[Part]:
         yield Text("\n".join(self._lines()))
@@ -142,10 +135,3 @@ class Reproducibility(Result):
                 yield f"{question}: {word}: {counted(count - _MOST_SHOWN, 'further comparison')}"
         for note in self.notes:
             yield _wrapped(f"note: {note}")
-
-
-def _written(form: str, result: Reproducibility) -> str:
-    from ttools.core.reports.registry import write_report
-    from ttools.verifier.reproducibility.report import report_of
-
-    return write_report(report_of(result), form)
