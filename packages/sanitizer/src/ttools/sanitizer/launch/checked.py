@@ -233,7 +233,7 @@ class CheckedLaunch:
         plans = self.regions.plans
         if len(plans) >= _MOST_PLANS:
             plans.clear()
-        plans[*launch.grid, *launch.raw_parameters] = Plan(
+        plans[(*launch.grid, *launch.raw_parameters)] = Plan(
             given=(launch.run.launch_options, self.seconds),
             options=options,
             data_passes=data_passes,
