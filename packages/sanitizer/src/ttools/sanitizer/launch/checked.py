@@ -47,7 +47,7 @@ def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a launch without findings was instrumented and run.
+    """The instruments and options of a launch that had no findings.
 
     Attributes:
         given: The options of the run, and the time limit in seconds, from which `options` follow.
@@ -197,9 +197,9 @@ class CheckedLaunch:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of an earlier launch that was equal except for the contents of memory, if any.
+        """Return the plan of an earlier launch, equal except for the contents of memory, if any.
 
-        Such a launch had no findings, so checks that do not depend on these contents have none now.
+        That launch had no findings, so checks that do not depend on these contents have none now.
         """
         launch = self.launch
         plan = self.regions.plans.get((*launch.grid, *launch.raw_parameters))

@@ -27,7 +27,7 @@ class Regions(list[Region]):
     """The regions of a launch's parameters, and cached results that hold for these regions.
 
     Attributes:
-        plans: How launches with these regions were instrumented, by grid and raw parameters.
+        plans: Plans of launches with these regions, by grid and raw parameters.
     """
 
     __slots__ = ("_concluded", "plans")
