@@ -202,7 +202,7 @@ class CheckedLaunch:
         That launch had no findings, so checks that do not depend on these contents have none now.
         """
         launch = self.launch
-        plan = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
+        plan: Plan | None = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
         if plan is None or launch.on_gpu or launch.violations:
             return None
         options, seconds = plan.given
