@@ -50,14 +50,15 @@ class Plan:
     """The instruments and options of a launch that had no findings.
 
     Attributes:
-        given: The options of the run, and the time limit in seconds, from which `options` follow.
+        requested: The options of the run and the time limit in seconds, from which `options`
+            follow.
         options: The options with which its programs ran.
         data_passes: The passes that depend on data, see `Check.data_hooks`.
         rewrites: The passes that rewrote the kernel.
         instruments: The observations that native code made.
     """
 
-    given: tuple[LaunchOptions, float | None]
+    requested: tuple[LaunchOptions, float | None]
     options: LaunchOptions
     data_passes: tuple[Pass, ...]
     rewrites: Rewrites
@@ -205,7 +206,7 @@ class CheckedLaunch:
         plan: Plan | None = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
         if plan is None or launch.on_gpu or launch.violations:
             return None
-        options, seconds = plan.given
+        options, seconds = plan.requested
         same = options is launch.run.launch_options and seconds == self.seconds
         return plan if same else None
 
@@ -234,7 +235,7 @@ class CheckedLaunch:
         if len(plans) >= _MOST_PLANS:
             plans.clear()
         plans[(*launch.grid, *launch.raw_parameters)] = Plan(
-            given=(launch.run.launch_options, self.seconds),
+            requested=(launch.run.launch_options, self.seconds),
             options=options,
             data_passes=data_passes,
             rewrites=self.rewrites,
