@@ -203,7 +203,8 @@ class CheckedLaunch:
         That launch had no findings, so checks that do not depend on these contents have none now.
         """
         launch = self.launch
-        plan: Plan | None = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
+        key = (*launch.grid, *launch.raw_parameters)
+        plan: Plan | None = self.regions.plans.get(key)
         if plan is None or launch.on_gpu or launch.violations:
             return None
         options, seconds = plan.requested
@@ -234,7 +235,8 @@ class CheckedLaunch:
         plans = self.regions.plans
         if len(plans) >= _MOST_PLANS:
             plans.clear()
-        plans[(*launch.grid, *launch.raw_parameters)] = Plan(
+        key = (*launch.grid, *launch.raw_parameters)
+        plans[key] = Plan(
             requested=(launch.run.launch_options, self.seconds),
             options=options,
             data_passes=data_passes,
