@@ -3,6 +3,7 @@
 # ruff: noqa: F841
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ import triton
 import triton.language as tl
 
 from ttools.core.findings.findings import Finding
-from ttools.interpreter.analysis.unused_masks import unused_masks, with_unused_masks
+from ttools.interpreter.analysis.unused_masks import (
+    _occurs_once,
+    unused_masks,
+    with_unused_masks,
+)
 from ttools.sanitizer import sanitize
 
 
@@ -197,3 +202,9 @@ def test_ordinary_kernels_have_no_note(kernel: Any) -> None:
 def test_modules_that_cannot_be_read_have_no_notes() -> None:
     assert unused_masks("") == []
     assert with_unused_masks("module {\n}\n", "module {\n}\n") == "module {\n}\n"
+
+
+@pytest.mark.parametrize("text", ["%1", "%12 %1", "%1 %12", "%1 %1", "%12", "%1#0 %1.x", "%a1 %1,"])
+@pytest.mark.parametrize("name", ["%1", "%12", "%a"])
+def test_a_name_occurs_once_if_no_other_token_equals_it(name: str, text: str) -> None:
+    assert _occurs_once(name, text) == (re.findall(r"%[\w$.-]+", text).count(name) == 1)

@@ -87,7 +87,8 @@ class ChosenChecks:
         checks = [kind(checked) for kind in self._kinds]
         checked.memory_owners = checks
         checked.pending = self._names
-        plan, kept = checked.plan, None
+        plan = checked.plan
+        kept: tuple[Pass, ...] | None = None
         try:
             if plan is not None:
                 # Other data, such as unwritten memory, may require other passes than earlier.

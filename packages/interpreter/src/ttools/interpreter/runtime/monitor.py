@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -122,7 +122,7 @@ class SiteTable:
         self.fresh = bytes(MONITOR_BYTES - MONITOR["MUTEX"]) + counters
         self.regions_at = MONITOR_BYTES + len(counters) + 8
         #: The blocks that are kept, the oldest first, by the identity of the regions.
-        self._spare: dict[int, _Block] = {}
+        self._spare: OrderedDict[int, _Block] = OrderedDict()
         # The lock is re-entrant, because the garbage collector may delete a monitor, whose memory
         # is then freed, while another one takes memory.
         self._lock = threading.RLock()
@@ -136,7 +136,8 @@ class SiteTable:
             spare = self._spare
             block = spare.pop(id(regions), None)
             if block is None and len(spare) >= self._most_spare(size):
-                block = spare.pop(next(iter(spare)))
+                # An iterator would fail if the garbage collector deleted a monitor meanwhile.
+                _, block = spare.popitem(last=False)
         return block if block is not None and len(block.bytes) >= size else _Block(size)
 
     def _most_spare(self, size: int) -> int:

@@ -47,17 +47,18 @@ def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a launch without findings was instrumented and run.
+    """The instruments and options of a launch that had no findings.
 
     Attributes:
-        given: The options of the run, and the time limit in seconds, from which `options` follow.
+        requested: The options of the run and the time limit in seconds, from which `options`
+            follow.
         options: The options with which its programs ran.
         data_passes: The passes that depend on data, see `Check.data_hooks`.
         rewrites: The passes that rewrote the kernel.
         instruments: The observations that native code made.
     """
 
-    given: tuple[LaunchOptions, float | None]
+    requested: tuple[LaunchOptions, float | None]
     options: LaunchOptions
     data_passes: tuple[Pass, ...]
     rewrites: Rewrites
@@ -197,15 +198,16 @@ class CheckedLaunch:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of an earlier launch that was equal except for the contents of memory, if any.
+        """Return the plan of an earlier launch, equal except for the contents of memory, if any.
 
-        Such a launch had no findings, so checks that do not depend on these contents have none now.
+        That launch had no findings, so checks that do not depend on these contents have none now.
         """
         launch = self.launch
-        plan = self.regions.plans.get((*launch.grid, *launch.raw_parameters))
+        key = (*launch.grid, *launch.raw_parameters)
+        plan: Plan | None = self.regions.plans.get(key)
         if plan is None or launch.on_gpu or launch.violations:
             return None
-        options, seconds = plan.given
+        options, seconds = plan.requested
         same = options is launch.run.launch_options and seconds == self.seconds
         return plan if same else None
 
@@ -233,8 +235,9 @@ class CheckedLaunch:
         plans = self.regions.plans
         if len(plans) >= _MOST_PLANS:
             plans.clear()
-        plans[(*launch.grid, *launch.raw_parameters)] = Plan(
-            given=(launch.run.launch_options, self.seconds),
+        key = (*launch.grid, *launch.raw_parameters)
+        plans[key] = Plan(
+            requested=(launch.run.launch_options, self.seconds),
             options=options,
             data_passes=data_passes,
             rewrites=self.rewrites,

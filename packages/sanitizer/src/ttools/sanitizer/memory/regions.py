@@ -7,14 +7,11 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.run.kernel_launch import KernelLaunch
-
-if TYPE_CHECKING:
-    from ttools.sanitizer.launch.checked import Plan
 
 #: Maximum number of cached layouts. Small tensors that a loop allocates have a hundred addresses.
 _MOST_KNOWN = 256
@@ -27,7 +24,7 @@ class Regions(list[Region]):
     """The regions of a launch's parameters, and cached results that hold for these regions.
 
     Attributes:
-        plans: How launches with these regions were instrumented, by grid and raw parameters.
+        plans: Plans of launches with these regions, see `CheckedLaunch.plan`.
     """
 
     __slots__ = ("_concluded", "plans")
@@ -35,7 +32,7 @@ class Regions(list[Region]):
     def __init__(self, regions: Iterable[Region]) -> None:
         super().__init__(regions)
         self._concluded: dict[Hashable, Any] = {}
-        self.plans: dict[tuple[int, ...], Plan] = {}
+        self.plans: dict[Hashable, Any] = {}
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make` for a key.
