@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.harness import ROOT
 from tools.libraries import verified
 
 FILE = """
@@ -30,7 +31,7 @@ def entry(name: str, verdict: str, *classes: str, **fields: Any) -> dict[str, An
 def test_operators_of_sets_exist(name: str) -> None:
     operators = verified.SETS[name]
     texts = [
-        (verified.ROOT / file).read_text("utf-8")
+        (ROOT / file).read_text("utf-8")
         for file in (operators.file, operators.references or operators.file)
     ]
     for operator, inputs in operators.inputs.items():
