@@ -149,7 +149,7 @@ def change_nothing(own: Arguments) -> None:
     pass
 
 
-CHANGES = {
+CHANGES: dict[Any, set[str]] = {
     enlarge_number: {"oob_load"},
     add_programs: {"oob_load"},
     shorten_view: {"view_oob"},
@@ -160,7 +160,7 @@ CHANGES = {
     repeat_index: {"overlapping_store"},
     copy_unwritten: {"uninit_read"},
     pass_unwritten: {"uninit_read"},
-    change_nothing: set[str](),
+    change_nothing: set(),
 }
 
 
