@@ -27,9 +27,10 @@ MakeLaunches = Callable[[Mapping[str, int]], object]
 #: number of programs.
 _MOST_BYTES = 1 << 26
 _MOST_PROGRAMS = 1 << 16
-#: Maximum number of sizes at which launches are made, and time limit of each launch in seconds.
+#: Maximum number of sizes at which launches are made, and time limit of each launch in seconds. The
+#: limit includes the compilation of the kernel.
 _MOST_POINTS = 8
-_SECONDS = 3.0
+_SECONDS = 10.0
 _CHECKS = "memcheck,racecheck,overflow,launch"
 #: Kinds of findings about launches that the time limit stopped.
 _STOPPED = frozenset({"timeout", "not_checked"})
