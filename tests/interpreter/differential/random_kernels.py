@@ -1,4 +1,4 @@
-"""Random kernels over scalars, rows, columns and tiles, and their results by NumPy.
+"""Random kernels over scalars, rows, columns and tiles, and their results as NumPy computes them.
 
 The body of a kernel is valid both in Triton and in NumPy; the functions that it calls are defined
 for each. Floats are small integers, so the bits do not depend on the order of additions or on

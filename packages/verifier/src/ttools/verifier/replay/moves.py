@@ -29,8 +29,8 @@ _CLOSE_F32 = 1e-4
 _SHARE, _MOST_TABLES = 0.125, 32
 #: Elements are found by their values if at least this share of the values is different.
 _DIFFERENT = 0.9
-#: A table with dense values contains nearly any tensor, also multiplied by this factor: then it
-#: contains at least this share of the products.
+#: A large table may contain all values of a tensor by chance. It then also contains many values of
+#: the tensor multiplied by the first number: at least the second number as a share.
 _CHANGED, _BY_CHANCE = 1.05, 0.5
 #: Results with fewer distinct values are not searched for in order, since any long tensor may
 #: contain such a sequence.
