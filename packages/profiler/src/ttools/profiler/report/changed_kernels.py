@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,28 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_by
+
+
+def with_changes(
+    ttir: str,
+    pattern: re.Pattern[str],
+    numbers: Collection[int],
+    changed: Callable[[int, re.Match[str]], str],
+) -> str:
+    """Return the text of a kernel in which some operations are replaced.
+
+    Args:
+        ttir: Text of a kernel.
+        pattern: Matches the operations.
+        numbers: Numbers of the matches that are replaced, from 0.
+        changed: Returns the new text for the number of a match and the match.
+    """
+    parts, end = [], 0
+    for number, match in enumerate(pattern.finditer(ttir)):
+        if number in numbers:
+            parts += [ttir[end : match.start()], changed(number, match)]
+            end = match.end()
+    return "".join([*parts, ttir[end:]])
 
 
 def saved_share(inspection: Inspection, counts: WorkCounts, ttir: str) -> float | None:

@@ -17,7 +17,7 @@ from ttools.ir.dialects.traits import LOADS
 from ttools.ir.nesting import definition_depth, loop_depth
 from ttools.ir.parser import parse_module
 from ttools.profiler.counting.counts import WorkCounts
-from ttools.profiler.report.changed_kernels import saved_share
+from ttools.profiler.report.changed_kernels import saved_share, with_changes
 
 #: A load of a tile through pointers with a mask, and perhaps with values for the other lanes.
 _MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:, %[\w#:]+)?)?")
@@ -48,12 +48,7 @@ def without_masks(ttir: str, numbers: Collection[int]) -> str:
         ttir: Text of a kernel.
         numbers: Numbers of the loads, see `masked_loads_in_loops`.
     """
-    parts, end = [], 0
-    for number, match in enumerate(_MASKED_LOAD.finditer(ttir)):
-        if number in numbers:
-            parts += [ttir[end : match.start()], match["load"]]
-            end = match.end()
-    return "".join([*parts, ttir[end:]])
+    return with_changes(ttir, _MASKED_LOAD, numbers, lambda _, match: match["load"])
 
 
 def share_of_masks(

@@ -18,6 +18,7 @@ from ttools.ir import Operation, Value
 from ttools.ir.dataflow import reachable
 from ttools.ir.dialects.traits import CONSTANT, DIVIDES, ELEMENTWISE, VIEW
 from ttools.ir.parser import parse_module
+from ttools.profiler.report.changed_kernels import with_changes
 
 #: Text of a quotient or remainder of tiles: indentation, result, operation, dividend, divisor and
 #: type.
@@ -72,15 +73,14 @@ def with_constant_divisors(ttir: str, numbers: Collection[int]) -> str:
         ttir: Text of a kernel.
         numbers: Numbers of the divisions, see `IndexDivision`.
     """
-    parts, end = [], 0
-    for number, match in enumerate(_DIVISION.finditer(ttir)):
-        if number in numbers:
-            name, type = f"%ttools_divisor_{number}", match["type"]
-            constant = f"{name} = arith.constant dense<{_CONSTANT}> : {type}"
-            indent, division = match["indent"], f"{match['head']}{name}{match['tail']}"
-            parts += [ttir[end : match.start()], f"{indent}{constant}\n{indent}{division}"]
-            end = match.end()
-    return "".join([*parts, ttir[end:]])
+
+    def changed(number: int, match: re.Match[str]) -> str:
+        name, type = f"%ttools_divisor_{number}", match["type"]
+        constant = f"{name} = arith.constant dense<{_CONSTANT}> : {type}"
+        indent, division = match["indent"], f"{match['head']}{name}{match['tail']}"
+        return f"{indent}{constant}\n{indent}{division}"
+
+    return with_changes(ttir, _DIVISION, numbers, changed)
 
 
 def _is_division(op: Operation) -> bool:

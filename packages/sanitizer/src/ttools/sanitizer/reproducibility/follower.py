@@ -198,6 +198,7 @@ class HashFollower:
         product: Line | None = None,
     ) -> None:
         """Set the hashes of a result, and record the operation if its program is recorded."""
+        values = self.adjusted(operation, result, values, text, axis)
         result.shadow = Hashes(values, product)
         session = current()
         is_alone = session.group is None and session.program == self.recorded
@@ -206,6 +207,20 @@ class HashFollower:
             if self._bytes <= self.most_bytes:
                 step = Step(operation, text, location(), values, tuple(operands), axis)
                 self.steps.append(step)
+
+    def adjusted(
+        self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
+    ) -> Hashed:
+        """Return the hashes of a result. Subclasses may change or record them.
+
+        Args:
+            operation: Name of the operation.
+            result: The result, whose hashes are to be set.
+            values: Its hashes according to the order of evaluation.
+            text: The order of evaluation in words, if the operation has one.
+            axis: The axis of a reduction; None for other operations.
+        """
+        return values
 
     def unknown(self, reason: str, handle: Handle, *operands: Handle) -> None:
         """Mark a result as unknown, for a reason."""

@@ -6,7 +6,7 @@ all sums have the same fixed order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -105,25 +105,17 @@ class DependenceFollower(HashFollower):
     ordered: dict[tuple[Line, int], OrderedSum] = field(default_factory=dict)
     unsure: dict[Line, SourceLocation] = field(default_factory=dict)
 
-    def give(
-        self,
-        operation: str,
-        result: Handle,
-        operands: Sequence[Hashed],
-        values: Hashed,
-        *,
-        text: str = "",
-        axis: int | None = None,
-        product: Line | None = None,
-    ) -> None:
-        """Set the hashes of a result; remember those of reductions and products."""
-        super().give(operation, result, operands, values, text=text, axis=axis, product=product)
+    def adjusted(
+        self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
+    ) -> Hashed:
+        """Remember the hashes of reductions and products, and return them unchanged."""
         if axis is not None or operation == "dot":
             place = location()
             if place is not None:
                 with np.errstate(over="ignore"):
                     total = int(values.sum(dtype=np.uint64))
                 self.reductions.append((place, total))
+        return values
 
     def load(self, pointer: Handle, mask: Handle | None, other: Any, result: Handle) -> None:
         """Set the hashes of loaded elements, also of those that were never written."""

@@ -7,13 +7,11 @@ results are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
-from ttools.sanitizer.reproducibility.follower import HashFollower, Line, is_float
+from ttools.sanitizer.reproducibility.follower import HashFollower, is_float
 from ttools.sanitizer.reproducibility.hashes import UNKNOWN, Hashed
 
 #: Operations whose results are exact or rounded once on every GPU.
@@ -29,23 +27,15 @@ _SPECIFIED = frozenset(
 class PortableFollower(HashFollower):
     """Follows a launch, and marks results as unknown whose bits depend on the GPU."""
 
-    def give(
-        self,
-        operation: str,
-        result: Handle,
-        operands: Sequence[Hashed],
-        values: Hashed,
-        *,
-        text: str = "",
-        axis: int | None = None,
-        product: Line | None = None,
-    ) -> None:
-        """Set the hashes of a result, which are unknown if no standard defines its bits."""
+    def adjusted(
+        self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
+    ) -> Hashed:
+        """Return the hashes of a result, marked as unknown if no standard defines its bits."""
         reason = _unspecified(operation, text) if is_float(result) else ""
         if reason:
             self.reasons.setdefault(reason, location())
-            values = np.asarray(values | UNKNOWN)
-        super().give(operation, result, operands, values, text=text, axis=axis, product=product)
+            return np.asarray(values | UNKNOWN)
+        return values
 
 
 def _unspecified(operation: str, text: str) -> str:
