@@ -120,8 +120,8 @@ docs: $(STAMP) ## Build the documentation into site/
 ci: $(STAMP) ## Everything a change must pass
 	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'
 	@$(MAKE) test TRITON='$(TRITON)'
-	@$(MAKE) -j 2 --output-sync=target test-docs smoke-oldest TRITON='$(TRITON)'
-	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(JOBS) --shrink 30 --most 3'
+	@$(MAKE) -j 3 --output-sync=target test-docs smoke-oldest fuzz TRITON='$(TRITON)' \
+	  FUZZ_ARGS='--new --seconds 100 --processes 1 --shrink 30 --most 3'
 
 ci-full: ci ## ci, slow tests, built packages, the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(SHARED) $(PYTEST_ARGS) tests

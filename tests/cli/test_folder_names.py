@@ -147,9 +147,8 @@ def test_a_folder_named_like_those_of_packages(tmp_path: Path, command: str) -> 
     compared(odd, plain, ODD, command, inside=True)
 
 
-@pytest.mark.parametrize(
-    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_beside_a_folder_called_like_a_package(tmp_path: Path, name: str) -> None:
     """Run in the parent folder, where Python looks for `ttools`, `torch` and others first."""
     plain, other = project(tmp_path, PLAIN), project(tmp_path / "parent", name)

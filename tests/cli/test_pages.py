@@ -31,6 +31,8 @@ COMMANDS = {
     "reproduce": ["reproduce", "--runs", "--shapes", "rows=2", f"{_REPRODUCIBLE}:four_parts"],
     "tune": ["tune", "--gpu", "h100", str(_EXAMPLES / "autotuned.py")],
 }
+#: The commands whose pages are opened in each test run.
+_USUAL = ("sanitize", "profile", "verify")
 #: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off or
 #: too small to read.
 _SEEN = """(() => {
@@ -55,7 +57,10 @@ _SEEN = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(n, marks=() if n in _USUAL else pytest.mark.slow) for n in COMMANDS],
+)
 def test_a_page_fits_wide_and_narrow_windows(
     command: str, ttools: Run, tmp_path: Path, chromium: Chromium
 ) -> None:

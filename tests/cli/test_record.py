@@ -170,9 +170,14 @@ def _make_huge(path: Path) -> None:
     "command",
     [
         ("interpret",),
-        ("interpret", "--watch", "offsets"),
-        ("profile",),
-        ("profile", "--no-counts"),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                ("interpret", "--watch", "offsets"),
+                ("profile",),
+                ("profile", "--no-counts"),
+            )
+        ),
     ],
 )
 def test_launches_stop_at_the_time_limit(

@@ -70,7 +70,7 @@ COMMANDS = {
     "prove": ("prove", "--timeout", "5", "{file}:run", "{sizes}"),
 }
 #: The combinations that run in each test run.
-_USUAL = {("wide-mask", "sanitize"), ("wide-mask", "verify"), ("softmax", "profile-gpu")}
+_USUAL = {("wide-mask", "sanitize"), ("softmax", "profile-gpu")}
 
 
 def _all() -> list[object]:

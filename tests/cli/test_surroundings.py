@@ -86,7 +86,10 @@ def test_a_report_that_cannot_be_written(
     assert "Exception ignored" not in errors
 
 
-@pytest.mark.parametrize("redirections", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    "redirections",
+    [">&- 2>&-", *(pytest.param(r, marks=pytest.mark.slow) for r in (">&-", "2>&-"))],
+)
 def test_runs_without_a_report_accept_closed_streams(tmp_path: Path, redirections: str) -> None:
     """Discard the output of the kernel, and write it to no file that is opened meanwhile."""
     printing = SCRIPT.replace("    tl.store", '    tl.device_print("x ", x)\n    tl.store')
@@ -194,6 +197,7 @@ def test_an_argument_that_triton_refuses_is_named(tmp_path: Path, value: str, ki
         assert wanted in errors
 
 
+@pytest.mark.slow
 def test_a_script_that_deletes_temporary_files(tmp_path: Path) -> None:
     cleaning = "import glob, os, tempfile\nfor file in glob.glob(tempfile.gettempdir() + '/*'):\n"
     script = f"{SCRIPT}{cleaning}    os.path.isfile(file) and os.unlink(file)\n"

@@ -70,6 +70,7 @@ def fold(x: torch.Tensor, length: int) -> torch.Tensor:
     return o
 
 
+@pytest.mark.slow
 def test_equal_numbers_of_blocks_and_batches_are_distinguished() -> None:
     script = functools.partial(fold, torch.randn(2, 10, 4), 5)
     few = {"B": (1, 4), "T": (1, 20), "N": (1, 4), "C": (1, 5)}

@@ -130,6 +130,7 @@ def scale_kernel(x_ptr, rows, columns, BLOCK: tl.constexpr):
         tl.store(x_ptr + row * columns + offs, x, mask=offs < columns)
 
 
+@pytest.mark.slow
 def test_the_limit_holds_for_several_sizes_together() -> None:
     x = torch.zeros(300, 3000, dtype=torch.float64)
     trace = ScriptTrace()

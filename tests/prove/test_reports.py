@@ -32,7 +32,13 @@ def test_the_json_report_names_the_least_size() -> None:
         result.raise_for_failures()
 
 
-@pytest.mark.parametrize("form", ["text", "sarif", "junit", "github", "html"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "text",
+        *(pytest.param(f, marks=pytest.mark.slow) for f in ("sarif", "junit", "github", "html")),
+    ],
+)
 def test_every_report_names_the_least_size(form: str) -> None:
     result = prove(kernels.shift, n=range(1, 1 << 20))
     assert "n = 130" in write_report(result.report, form)

@@ -271,7 +271,7 @@ def test_wrong_marker_is_reported(run_pytest: Pytest) -> None:
     assert "During handling" not in result.stdout
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
 def test_tolerances_for_the_outputs_of_all_tests(
     run_pytest: Pytest, workers: tuple[str, ...]
 ) -> None:

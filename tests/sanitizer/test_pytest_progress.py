@@ -92,7 +92,7 @@ def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
     assert last in result.stdout
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)])
 def test_a_compilation_that_takes_too_long_is_stopped(
     run_pytest: Pytest, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:

@@ -22,7 +22,7 @@ _COSTLY = {
 _SEED = 18
 
 
-@pytest.mark.parametrize("mutator", ["damage", "structure"])
+@pytest.mark.parametrize("mutator", ["damage", pytest.param("structure", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_inputs_are_accepted_or_refused(
     name: str, mutator: Mutator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,7 @@ def test_a_cheat_fails(name: str, inputs: str) -> None:
     assert found.failures[0].failure == "not_computed_by_kernel"
 
 
+@pytest.mark.slow
 def test_failures_that_only_replay_shows_are_written_as_tests(tmp_path: Path) -> None:
     (failure,) = verified("numpy_on_an_address", folder=tmp_path).failures
     assert failure.test is not None
@@ -159,6 +160,7 @@ def test_the_process_of_the_reference_says_whether_it_has_loaded_the_candidate(
     assert not any(each.startswith(note) for each in apart.notes)
 
 
+@pytest.mark.slow
 def test_a_candidate_that_sleeps_costs_its_limit_a_few_times() -> None:
     words = {"candidate": "sleeps", "reference": "reference", "inputs": "inputs"}
     subject = {key: f"{FILE}:{function}" for key, function in words.items()}

@@ -97,7 +97,10 @@ def _seconds(first: str, shape: tuple[int, int]) -> list[str]:
 CASES = [(first, *shape) for first in MOVES for shape in SHAPES if _seconds(first, shape)]
 
 
-@pytest.mark.parametrize(("first", "m", "n"), CASES)
+@pytest.mark.parametrize(
+    ("first", "m", "n"),
+    [*CASES[::2], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1::2])],
+)
 def test_moves_after_moves(first: str, m: int, n: int, native: None) -> None:
     seconds = _seconds(first, (m, n))
     text = _TEXT.format(first=MOVES[first][0]) + "".join(

@@ -86,7 +86,9 @@ _SIGNALS = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE"]
 
 
 @pytest.mark.parametrize("how", ["collected", "exit", "fork", "thread", "repeatedly"])
-@pytest.mark.parametrize("name", _SIGNALS)
+@pytest.mark.parametrize(
+    "name", [*_SIGNALS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in _SIGNALS[2:])]
+)
 def test_the_report_is_complete(how: str, name: str, tmp_path: Path) -> None:
     number = int(getattr(signal, name))
     script = tmp_path / "crashing.py"
