@@ -151,12 +151,14 @@ def test_a_proof_that_runs_out_of_time_names_the_limit() -> None:
 
 def test_files_that_cannot_be_loaded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object, seconds: float) -> _Here:
-        raise NotLoadedError("inputs and candidate in one process: OSError: no")
+        raise NotLoadedError(
+            "the inputs and the candidate cannot be loaded in one process: OSError: no"
+        )
 
     monkeypatch.setattr(_Here, "all_sizes", refuse)
     _, runs = _tried("wide")
     assert {tuple(run["why"]) for run in runs} == {
-        ("inputs and candidate in one process: OSError: no",)
+        ("the inputs and the candidate cannot be loaded in one process: OSError: no",)
     }
 
 

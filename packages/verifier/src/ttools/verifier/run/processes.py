@@ -193,7 +193,9 @@ class Processes:
         except MalformedAnswerError as error:
             raise NotLoadedError(error.message) from None
         if answer.error:
-            raise NotLoadedError(f"inputs and candidate in one process: {answer.error}")
+            raise NotLoadedError(
+                f"the inputs and the candidate cannot be loaded in one process: {answer.error}"
+            )
         return worker
 
     def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
