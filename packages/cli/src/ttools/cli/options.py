@@ -95,7 +95,7 @@ OnlyOption = Annotated[
         "--only",
         metavar="KERNEL",
         autocompletion=completion.kernels,
-        help="Interpret only kernels of this name; repeatable.",
+        help="Interpret or profile only kernels of this name; repeatable.",
     ),
 ]
 DeviceMapOption = Annotated[
