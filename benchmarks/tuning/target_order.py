@@ -78,7 +78,7 @@ def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
         **{f.name: np.array([config["work"][f.name] for config in configs]) for f in fields(Work)}
     )
     touched = np.maximum(1.0, work.memory * device.bandwidth)
-    return replace(work, held=(device.cache or 0) / touched)
+    return replace(work, cache_ratio=(device.cache or 0) / touched)
 
 
 def print_table(path: Path, points: Sequence[Path]) -> None:

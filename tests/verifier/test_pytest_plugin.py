@@ -85,6 +85,16 @@ def test_unknown(x):
     return kernels.scan(x)
 
 
+@pytest.mark.ttools_reproducible(batch="x", require_proof=True)
+def test_unproved(x):
+    return kernels.scan(x)
+
+
+@pytest.mark.ttools_reproducible(runs=True, configs=True)
+def test_runs(x):
+    return kernels.softmax(x)
+
+
 @pytest.mark.ttools_reproducible(rows="x")
 def test_wrong_option(x):
     return kernels.softmax(x)
@@ -98,10 +108,12 @@ def test_the_marker_compares_executions_of_a_test(tmp_path: Path) -> None:
     assert outcomes(result) == {
         "test_equal": "PASSED",
         "test_differs": "FAILED",
+        "test_unproved": "FAILED",
+        "test_runs": "PASSED",
         "test_wrong_option": "FAILED",
     }
     text = " ".join(result.stdout.split())
-    assert "2 failed, 1 passed, 1 skipped" in text
+    assert "3 failed, 2 passed, 1 skipped" in text
     assert "batch: differs: row 0 in a batch of 3 and alone" in text
     assert "unknown: the order of a scan is not followed" in text
     assert "@pytest.mark.ttools_reproducible accepts only runs=..., configs=..." in text

@@ -168,12 +168,12 @@ parts = st.floats(0, 1e-3)
 numbers = st.floats(0, 1e5)
 works = st.builds(
     Work, even=st.floats(0.01, 1e3), waves=st.floats(1, 100), cycle=st.just(5e-10),
-    held=st.floats(0, 1e3), changed=numbers, contended=numbers,
+    cache_ratio=st.floats(0, 1e3), changed=numbers, contended=numbers,
     **dict.fromkeys(("units", "shared", "issued", "steps", "near", "far"), numbers),
     **dict.fromkeys(("barriers", "groups"), numbers),
     **dict.fromkeys(("memory", "cache", "matrix"), parts),
 )  # fmt: skip
-MORE = [f.name for f in fields(Work) if f.name not in ("even", "waves", "cycle", "held")]
+MORE = [f.name for f in fields(Work) if f.name not in ("even", "waves", "cycle", "cache_ratio")]
 
 
 @given(one=works, more=st.floats(0, 1))

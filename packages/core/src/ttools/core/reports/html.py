@@ -40,7 +40,7 @@ _PAGE = Path(__file__).parent / "page"
 _WHOLE_FILE_LINES = 400
 _CONTEXT_LINES = 40
 _COLLISIONS_LISTED = 20
-#: Sizes of a histogram: the width of a bin, the height of the largest bar, and the room above it.
+#: Sizes of a histogram: the width of a bin, the height of the largest bar, and the space above it.
 _BAR_STEP, _BAR_HEIGHT, _BAR_TOP = 52, 80, 16
 
 

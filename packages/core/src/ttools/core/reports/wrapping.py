@@ -52,7 +52,7 @@ def wrapped(
 
 
 def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
-    """Return a text in one line; if it is too long, an ellipsis replaces its last words."""
+    """Return a text in one line; if it is too long, an ellipsis replaces its end."""
     first, *others = wrapped(text, indent, width=width) or [indent]
     if not others:
         return first

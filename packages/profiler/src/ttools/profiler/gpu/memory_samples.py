@@ -52,7 +52,7 @@ class StratifiedSample(Generic[S]):
         return place == self._chosen
 
     def add(self, element: S) -> Sequence[S]:
-        """Keep a chosen element; return the elements that are dropped to make room for it."""
+        """Keep a chosen element; return the elements that it replaces."""
         dropped: list[S] = []
         if len(self.kept) == self._most:
             pairs = [self.kept[n : n + 2] for n in range(0, self._most, 2)]

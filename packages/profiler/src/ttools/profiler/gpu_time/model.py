@@ -88,7 +88,7 @@ def seconds_of(work: Work, constants: Constants) -> Figure:
     """Return the seconds of a launch, or an array with the seconds of several launches."""
     c, w = constants, work
     busiest = np.ceil(w.even)
-    missed = 1 / (1 + (w.held * c.kept) ** 4)
+    missed = 1 / (1 + (w.cache_ratio * c.kept) ** 4)
     # A few multiprocessors cannot saturate memory.
     fed = np.minimum(1.0, w.even)
     chain = (

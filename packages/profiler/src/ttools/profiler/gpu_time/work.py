@@ -93,7 +93,7 @@ class Work:
         barriers: Barriers on this chain.
         groups: Matrix instructions on this chain.
         memory: Time in seconds to move the touched bytes once, in whole sectors.
-        held: Size of the last-level cache, as a multiple of the touched bytes.
+        cache_ratio: Size of the last-level cache, as a multiple of the touched bytes.
         cache: Time in seconds, at the memory's rate, to move the bytes that pass the L1 caches,
             including spilled registers that these cannot hold.
         matrix: Time of the matrix units in seconds.
@@ -113,7 +113,7 @@ class Work:
     barriers: Figure
     groups: Figure
     memory: Figure
-    held: Figure
+    cache_ratio: Figure
     cache: Figure
     matrix: Figure
     changed: Figure
@@ -167,7 +167,7 @@ def work_of(
         barriers=waits.get("barrier", 0.0),
         groups=waits.get("matrix", 0.0),
         memory=touched / device.bandwidth,
-        held=(device.cache or 0) / max(1.0, touched),
+        cache_ratio=(device.cache or 0) / max(1.0, touched),
         cache=(beyond + local * _evicted(blocks, programs, device)) / device.bandwidth,
         matrix=_matrix(counts, device),
         changed=max(changed, counts.total.atomic) / _SECTOR / slices,

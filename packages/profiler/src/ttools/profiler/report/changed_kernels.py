@@ -28,7 +28,7 @@ def with_changes(
 
     Args:
         ttir: Text of a kernel.
-        pattern: Matches the operations.
+        pattern: Regular expression that matches the operations which may be replaced.
         numbers: Numbers of the matches that are replaced, from 0.
         changed: Returns the new text for the number of a match and the match.
     """
