@@ -77,7 +77,7 @@ DevicesOption = Annotated[
         "--devices",
         metavar="GPU",
         autocompletion=completion.cuda_gpus,
-        help="Does this GPU give the same bits as --gpu? Repeatable.",
+        help="Test whether this GPU gives the same bits as --gpu; repeatable.",
     ),
 ]
 FormatOption = Annotated[
