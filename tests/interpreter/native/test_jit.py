@@ -7,6 +7,7 @@ import platform
 import threading
 from pathlib import Path
 
+import llvmlite.binding
 import pytest
 from tests.forked_python import PYTHON
 
@@ -47,6 +48,28 @@ def test_compile_and_run_with_functions_of_libm(opt: int, header: str) -> None:
     assert sine(jit.load(jit.compile_ir(header + SINE, opt=opt))) == pytest.approx(
         SINE_OF_1, abs=1e-15
     )
+
+
+@pytest.mark.parametrize("attribute", ["", "alwaysinline", "noinline"])
+def test_calls_of_internal_functions(attribute: str) -> None:
+    text = f"""
+define internal double @twice(double %x) {attribute} {{
+  %y = fadd double %x, %x
+  ret double %y
+}}
+define void @ttools_run(ptr %launch, ptr %arena) {{
+  %x = load double, ptr %launch
+  %y = call double @twice(double %x)
+  store double %y, ptr %launch
+  ret void
+}}
+"""
+    assert sine(jit.load(jit.compile_ir(text))) == 2.0
+    with llvmlite.binding.create_context() as context:
+        module = llvmlite.binding.parse_assembly(text, context)
+        with module:
+            decided_by_llvm = {f.name: jit._may_be_inlined(f) for f in module.functions}
+    assert decided_by_llvm == {"twice": not attribute, "ttools_run": False}
 
 
 def test_phases_are_timed() -> None:

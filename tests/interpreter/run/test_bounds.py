@@ -295,6 +295,32 @@ def test_unsafe_disables_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [skipped.lanes for skipped in run.skipped] == [16]
 
 
+@pytest.mark.parametrize("changed", ["scalar", "grid", "storage", "nothing"])
+def test_launches_after_equal_ones_are_guarded(changed: str) -> None:
+    out, array = tensor_in_array(100)
+    x = torch.arange(256, dtype=torch.float32)
+    smaller = out[:0].set_(out.untyped_storage()[: 64 * 4], 0, (64,), (1,))
+    with interpret(unsafe=True):
+        copy_kernel[(8,)](out, x, 100, BLOCK=16)
+    with interpret() as run:
+        for _ in range(3):
+            copy_kernel[(8,)](out, x, 100, BLOCK=16)
+        assert run.skipped == []
+        if changed == "scalar":
+            copy_kernel[(8,)](out, x, 128, BLOCK=16)
+        elif changed == "grid":
+            copy_kernel[(7,)](out, x, 256, BLOCK=16)
+        elif changed == "storage":
+            copy_kernel[(8,)](smaller, x, 100, BLOCK=16)
+        else:
+            out.zero_()
+            copy_kernel[(8,)](out, x, 100, BLOCK=16)
+    assert torch.equal(out, x[:100])
+    assert not bytes_outside(array, out).any()
+    lanes = {"scalar": [28], "grid": [12], "storage": [36], "nothing": []}[changed]
+    assert [skipped.lanes for skipped in run.skipped] == lanes
+
+
 def test_each_line_is_reported_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from msgspec.structs import replace as replaced
-
 from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
@@ -29,6 +27,7 @@ from ttools.core.process.phases import PhaseStopped
 from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
+from ttools.core.spec import CallSite
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.tuned_launch import TunedCall, run_first
@@ -67,6 +66,8 @@ _active: WeakSet[Session] = WeakSet()
 _LEAST_SECONDS = 0.1
 #: Exit status of a thread whose launch was stopped by Ctrl-C.
 _INTERRUPTED = 130
+#: The context of launches that use no copies of a GPU's memory.
+_NOTHING_LENT = nullcontext()
 
 
 class Session:
@@ -207,7 +208,8 @@ class Session:
         self._configs.before_execution(launch)
         is_from_here = launch.site.line is None
         if is_from_here:
-            launch.site = replaced(launch.site, line=host_line())
+            site = launch.site
+            launch.site = CallSite(line=host_line(), config=site.config, choices=site.choices)
         debugger = self.post_mortem
         before = debugger.before(launch, self._memory, self._book) if debugger else None
         checked = CheckedLaunch(
@@ -272,7 +274,7 @@ class Session:
     def _lent(self, checked: CheckedLaunch) -> AbstractContextManager[None]:
         """Return a context in which copies of a GPU's memory are as unwritten as the original."""
         if not (self._watches_allocations and checked.is_given_device_memory):
-            return nullcontext()
+            return _NOTHING_LENT
         launch = checked.launch
         return lent_to_host(self._memory, launch.arguments, launch.values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ttools.core.compilation.string_escapes import unescape
@@ -41,24 +42,46 @@ def line_positions(ttir: str, pattern: str) -> set[Position]:
     return {(p[0], p[1], p[2] + shift) for p in positions if p is not None}
 
 
-def named_positions(ttir: str) -> dict[str, SourceLocation]:
-    """Return the locations that name a variable, by alias, without parsing the module."""
-    aliases: dict[str, str] = dict(_ALIAS.findall(ttir))
-    shift = 1 - first_column_of(ttir)
+def named_positions(ttir: str, chosen: Sequence[str]) -> dict[str, SourceLocation]:
+    """Return the locations that name a variable, by alias, without parsing the module.
+
+    Args:
+        ttir: The text of a module.
+        chosen: Aliases of locations. Those that name no variable are left out.
+    """
+    shift = 1 - first_column_of(ttir) if chosen else 0
     locations: dict[str, SourceLocation] = {}
-    for alias, text in aliases.items():
-        named = _NAMED.fullmatch(text)
-        position = _innermost(named[2], aliases) if named is not None else None
+    for alias in chosen:
+        named = _NAMED.fullmatch(_location(alias, ttir))
+        position = _innermost(named[2], ttir) if named is not None else None
         if named is not None and position is not None:
             file, line, column = position
             locations[alias] = SourceLocation(file, line, column + shift, unescape(named[1]))
     return locations
 
 
-def _innermost(text: str, aliases: dict[str, str]) -> Position | None:
+def _innermost(text: str, aliases: Mapping[str, str] | str) -> Position | None:
+    """Return the innermost position of a location.
+
+    Args:
+        text: Text of the location.
+        aliases: The aliases of the module, or its text if few locations are looked up.
+    """
     while match := _POSITION.search(text):
         file, line, column, alias = match.groups()
         if alias is None:
             return unescape(file), int(line), int(column)
-        text = aliases.get(alias, "")
+        text = _location(alias, aliases) if isinstance(aliases, str) else aliases.get(alias, "")
     return None
+
+
+def _location(alias: str, ttir: str) -> str:
+    """Return the text of the location that has an alias; empty if there is none."""
+    begin = f"{alias} = loc("
+    if ttir.startswith(begin):
+        start = len(begin)
+    elif (at := ttir.find(f"\n{begin}")) >= 0:
+        start = at + 1 + len(begin)
+    else:
+        return ""
+    return ttir[start : ttir.index("\n", start) - 1]

@@ -9,6 +9,7 @@ a grid usually has exactly one program for each element of such a kernel.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,11 +36,11 @@ from ttools.ir.parser import parse_module
 from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
 
 _COMMENT = "unused masks"
-#: A character of a name, after the first ones.
-_IN_NAME = re.compile(r"[\w$.-]")
-#: A definition of a tensor of conditions: its name, and the alias of its location.
-_CONDITIONS = re.compile(
-    r"^ *(%[\w$.-]+) = (?:\"?arith\.cmpi\b.*tensor<.*|.*xi1>) loc\((#loc\d*)\)$", re.MULTILINE
+#: The name of a value. Results of one operation, such as `%1#0` and `%1#1`, share a name.
+_VALUE = re.compile(r"%[\w$.-]+")
+#: The definition of a tensor of conditions, with the alias of its location.
+_CONDITION = re.compile(
+    r" *%[\w$.-]+ = (?:\"?arith\.cmpi\b.*tensor<.*|.*xi1>) loc\((#loc\d*)\)$", re.MULTILINE
 )
 
 
@@ -104,25 +105,18 @@ def unused_masks(written: str) -> list[UnusedMask]:
 def _unused_conditions(written: str) -> Iterator[SourceLocation]:
     """Yield the locations of conditions that nothing uses, without parsing the module."""
     unused = [
-        alias
-        for function in re.split(r"^ *tt\.func\b", written, flags=re.MULTILINE)[1:]
-        for value, alias in _CONDITIONS.findall(function)
-        if _occurs_once(value, function)
+        definition[1]
+        for function in written.split("tt.func ")[1:]
+        for value, count in Counter(_VALUE.findall(function)).items()
+        if count == 1 and (definition := _definition(value, function))
     ]
-    names = named_positions(written) if unused else {}
-    yield from (names[alias] for alias in unused if alias in names)
+    yield from named_positions(written, unused).values()
 
 
-def _occurs_once(value: str, function: str) -> bool:
-    """Return whether the name of a value, such as `%1`, occurs in a text only where it is defined.
-
-    Other occurrences may belong to longer names, such as `%12`.
-    """
-    at = -1
-    occurrences = 0
-    while occurrences < 2 and (at := function.find(value, at + 1)) >= 0:
-        occurrences += not _IN_NAME.match(function, at + len(value))
-    return occurrences == 1
+def _definition(value: str, function: str) -> re.Match[str] | None:
+    """Return the line that defines a value, if it is a tensor of conditions."""
+    at = function.find(f"{value} = ")
+    return None if at < 0 else _CONDITION.match(function, function.rfind("\n", 0, at) + 1)
 
 
 def _is_forgotten(location: SourceLocation | None) -> bool:

@@ -115,12 +115,13 @@ class CPULauncher:
             kernel = self._load(function)
         values = self._plan.flatten(arguments)
         launch = KernelLaunch(kernel, grid, values, run, arguments)
-        if is_mapped() or has_device_memory():
+        may_be_on_gpu = has_device_memory()
+        if may_be_on_gpu or is_mapped():
             launch.on_gpu, launch.violations = violations_of_devices(
                 self._plan.names, values, self._pointers
             )
         copies = None
-        if has_device_memory():
+        if may_be_on_gpu:
             copies = HostCopies(self._plan, kernel.variants.addresses)
             launch.passed, launch.values = values, copies.replace(values)
             copies.keep(kernel.variants.effects)

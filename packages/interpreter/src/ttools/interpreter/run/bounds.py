@@ -101,9 +101,9 @@ class GuardChooser:
             raw: Arguments as 64-bit numbers.
             grid: Number of programs along each axis.
         """
-        repeated = self.repeated(extents, raw, grid)
-        if repeated is not None:
-            return repeated
+        last = self._last
+        if last is not None and last[0] == extents and last[1] == raw and last[2] == grid:
+            return last[3]
         addresses = [raw[n] for n in self._pointers]
         places = tuple(
             [
@@ -123,15 +123,6 @@ class GuardChooser:
             guards = Guards(instruments, _regions(self._count, self._pointers, extents))
         self._last = extents, list(raw), grid, guards
         return guards
-
-    def repeated(
-        self, extents: tuple[Extent, ...], raw: Sequence[int], grid: Sequence[int]
-    ) -> Guards | None:
-        """Return the guards of the previous launch if its arguments of `choose` were equal."""
-        last = self._last
-        if last is not None and last[0] == extents and last[1] == raw and last[2] == grid:
-            return last[3]
-        return None
 
     def all(self, extents: tuple[Extent, ...]) -> Guards:
         """Return guards of all accesses, without proving any."""

@@ -260,7 +260,7 @@ def receive_launch(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[Grid, Run |
     """
     __tracebackhide__ = True
     note_child_launch(kernel)
-    run = selecting_run(kernel)
+    run = selecting_run(kernel) if _all_runs else None
     if run is None and active_run() is None:
         announce_implicit_launch()
     x, y, z = grid

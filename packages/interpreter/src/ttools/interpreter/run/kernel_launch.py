@@ -21,6 +21,7 @@ from ttools.core.spec import (
     ArgumentSpec,
     CallSite,
     CompileOptions,
+    Extent,
     LaunchSpec,
     TensorSpec,
     argument_spec,
@@ -112,6 +113,25 @@ class Observer(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class UnguardedLaunch:
+    """A launch all of whose accesses are in bounds, with its native code.
+
+    Attributes:
+        emits: The options of its run that affect compilation; None if it belonged to no run.
+        extents: First address and end of the storage behind each pointer.
+        params: Raw values of the parameters.
+        grid: Number of programs along one to three axes.
+        native: The native code, which has no guards.
+    """
+
+    emits: object
+    extents: tuple[Extent, ...]
+    params: Sequence[int]
+    grid: Sequence[int]
+    native: Kernel
+
+
 @dataclass(kw_only=True, eq=False)
 class ExecutableKernel:
     """A kernel that can be launched on the CPU.
@@ -129,6 +149,7 @@ class ExecutableKernel:
         recorded: The kernel of a record, which can be compiled for a GPU; None for others.
         finder: Determines the facts about the arguments of a launch.
         guards: Chooses which accesses of a launch are guarded.
+        unguarded: The latest launch that needed no guards. An equal launch uses its native code.
     """
 
     name: str
@@ -142,6 +163,7 @@ class ExecutableKernel:
     recorded: RecordedKernel | None = None
     finder: FactFinder = field(init=False, repr=False)
     guards: GuardChooser = field(init=False, repr=False)
+    unguarded: UnguardedLaunch | None = field(default=None, init=False, repr=False)
     _emit_options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

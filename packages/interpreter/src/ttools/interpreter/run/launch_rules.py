@@ -40,7 +40,7 @@ def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Vio
         warps: Warps of a program.
         blocks: Blocks of a program, `num_ctas`.
     """
-    x, y, z = (*grid, 1, 1)[:3]
+    x, y, z = grid if len(grid) == 3 else (*grid, 1, 1)[:3]
     small = y <= _ALONG_Y and z <= _ALONG_Z and x * y * z <= MOST_PROGRAMS
     if small and warps <= _MOST_WARPS and blocks == 1:
         return []

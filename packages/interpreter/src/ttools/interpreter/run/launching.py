@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.interpreter.run.bounds import UNGUARDED, Guarded, guarding_monitor
-from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch, UnguardedLaunch
 from ttools.interpreter.run.launch_rules import refused, violations_of_grid, warnings_of
 from ttools.interpreter.run.skipped_accesses import unsafe_from_environment
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -35,22 +35,32 @@ def make_launch(launch: KernelLaunch) -> LaunchReport:
 def _run(launch: KernelLaunch) -> LaunchReport:
     """Run a launch without an observer, with guards unless the run is unsafe."""
     kernel, run, values, grid = launch.kernel, launch.owner, launch.values, launch.grid
-    options = kernel.emit_options(run)
     extents, params = kernel.finder.extents(values), kernel.plan.pack(values)
-    facts = kernel.finder.facts_of(extents)
-    statistics = None if run is None else run.statistics
     how = launch.program_options if run is None else run.launch_options
+    emits = None if run is None else run.emits
+    latest = kernel.unguarded
+    if (
+        latest is not None
+        and latest.grid == grid
+        and latest.params == params
+        and latest.extents == extents
+        and latest.emits == emits
+    ):
+        return run_launch(latest.native, params, grid, how)
+    options, facts = kernel.emit_options(run), kernel.finder.facts_of(extents)
+    statistics = None if run is None else run.statistics
     guards, regions = UNGUARDED
+    needs_none = False
     if kernel.record is not None:
         guards, regions = kernel.guards.all(extents)
-    elif kernel.guards.repeated(extents, params, grid) is UNGUARDED:
-        pass  # it needs no guards, so the environment is not read
     elif not (unsafe_from_environment() if run is None else run.unsafe):
         guards, regions = kernel.guards.choose(extents, params, grid)
-    if guards is None:
-        native = kernel.variants.kernel(facts, options, statistics, seconds=how.seconds)
-        return run_launch(native, params, grid, how)
+        needs_none = guards is None
     native = kernel.variants.kernel(facts, options, statistics, guards, seconds=how.seconds)
+    if guards is None:
+        if needs_none:
+            kernel.unguarded = UnguardedLaunch(emits, extents, params, grid, native)
+        return run_launch(native, params, grid, how)
     monitor = guarding_monitor(native, regions, searches=kernel.record is None, logs=False)
     params.append(monitor.address)
     subject = Guarded(kernel.name, kernel.record, None if run is None else run.skipped)
