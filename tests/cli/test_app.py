@@ -11,10 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from ttools.cli.app import app
+from ttools.cli import app
+from ttools.cli.app import COMMANDS
 
-COMMANDS = [str(command.name) for command in app.registered_commands]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -25,16 +26,26 @@ def test_help_lists_all_commands(started_ttools: Run) -> None:
         assert f" {name} " in result.stdout
 
 
-def test_help_imports_only_what_commands_declare() -> None:
-    """Reports, metrics, GPUs and metadata of distributions are imported by commands that run."""
-    script = "import sys, ttools.cli.app; print(*sys.modules)"
-    listed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+@pytest.mark.parametrize("command", ["", "sanitize"])
+def test_help_imports_only_what_the_command_declares(command: str) -> None:
+    """Check that only commands that run import reports, metrics and GPUs."""
+    script = (
+        "import sys, ttools.cli.app\n"
+        "try: ttools.cli.app.main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
     )
-    imported = set(listed.stdout.split())
-    assert "ttools.cli.profile.command" in imported
+    listed = subprocess.run(
+        [sys.executable, "-c", script, *command.split(), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    imported = set(listed.stderr.split())
+    commands = {name for name in imported if re.fullmatch(r"ttools\.cli\.\w+\.command", name)}
+    assert commands == ({f"ttools.cli.{command}.command"} if command else set())
+    assert command or "importlib.metadata" not in imported
     assert not imported & {
-        "importlib.metadata",
         "torch",
         "triton",
         "ttools.cli.profile.report",
@@ -44,6 +55,13 @@ def test_help_imports_only_what_commands_declare() -> None:
         "ttools.core.reports.sizes",
         "ttools.profiler.metrics",
     }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_shows_their_first_sentences(name: str) -> None:
+    command = COMMANDS[name].load(name)
+    assert command.help.split("\n\n")[0] == COMMANDS[name].summary
+    assert isinstance(command, get_command(app.app).commands[name].__class__)
 
 
 def test_no_arguments_is_a_usage_error(called_ttools: Run) -> None:

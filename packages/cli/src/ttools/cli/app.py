@@ -10,66 +10,138 @@ from typing import Annotated
 import typer
 
 from ttools.cli import console, exit_codes
-from ttools.cli.cache.command import cache_command
-from ttools.cli.commands import Command, Group
+from ttools.cli.commands import Group, LazyCommand
 from ttools.cli.console import say, show_error, stdout
 from ttools.cli.defaults import defaults
-from ttools.cli.doctor.command import doctor_command
-from ttools.cli.inspect.command import inspect_command
-from ttools.cli.interpret.command import interpret_command
-from ttools.cli.lsp.command import lsp_command
-from ttools.cli.profile.command import profile_command
-from ttools.cli.profile.compare import SidesCommand, profile_compare_command
-from ttools.cli.profile.sweep import profile_sweep_command
-from ttools.cli.profile.view import profile_view_command
-from ttools.cli.prove.command import prove_command
-from ttools.cli.record.command import record_command
-from ttools.cli.reproduce.command import reproduce_command
-from ttools.cli.sanitize.command import sanitize_command
-from ttools.cli.targets import REPLAY_HELP, ReplayCommand, TargetCommand
-from ttools.cli.tune.check import tune_check_command
-from ttools.cli.tune.command import TuneCommand, tune_command
-from ttools.cli.tune.stores import (
-    tune_diff_command,
-    tune_export_command,
-    tune_rules_command,
-    tune_show_command,
-)
-from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.command_line import command_line
 from ttools.core.process.process_end import leave_at_once, leave_if_interrupted
 from ttools.core.process.script import working_folder
 from ttools.core.settings import Settings, read_settings
 
+_TARGET, _COMMAND = "targets:TargetCommand", "commands:Command"
+
+#: The commands in the order of the help. Their modules are imported when a command is used.
+COMMANDS = {
+    "interpret": LazyCommand(
+        "interpret.command:interpret_command",
+        _TARGET,
+        "Run Triton kernels on the CPU, as native code or as Python.",
+    ),
+    "replay": LazyCommand(
+        "interpret.command:interpret_command",
+        "targets:ReplayCommand",
+        "Run the launches of a record on the CPU again.",
+        "`ttools replay FILE.tt` is `ttools interpret FILE.tt`, with the same options.",
+    ),
+    "sanitize": LazyCommand(
+        "sanitize.command:sanitize_command",
+        _TARGET,
+        "Find memory defects, races and uninitialised values in Triton kernels.",
+    ),
+    "prove": LazyCommand(
+        "prove.command:prove_command",
+        _TARGET,
+        "Prove launches correct for all sizes of a range, or find the smallest size with a defect.",
+    ),
+    "profile": LazyCommand(
+        "profile.command:profile_command",
+        _TARGET,
+        "Count the work of Triton kernels, time them, and report what limits them.",
+    ),
+    "profile compare": LazyCommand(
+        "profile.compare:profile_compare_command",
+        "profile.compare:SidesCommand",
+        "Compare profiles written by `ttools profile --format json --output FILE`.",
+    ),
+    "profile sweep": LazyCommand(
+        "profile.sweep:profile_sweep_command",
+        _COMMAND,
+        "Time implementations side by side over shapes.",
+    ),
+    "profile view": LazyCommand(
+        "profile.view:profile_view_command",
+        _COMMAND,
+        "Show files written by Proton: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.",
+    ),
+    "tune": LazyCommand(
+        "tune.command:tune_command",
+        "tune.command:TuneCommand",
+        "Find the best configuration of each autotuned kernel, and verify every configuration.",
+    ),
+    "tune check": LazyCommand(
+        "tune.check:tune_check_command",
+        _COMMAND,
+        "Check configuration files that libraries ship, optionally against a program.",
+    ),
+    "tune show": LazyCommand(
+        "tune.stores:tune_show_command",
+        _COMMAND,
+        "Show the tunings of a store: winners, trials, and which parameters matter.",
+    ),
+    "tune export": LazyCommand(
+        "tune.stores:tune_export_command",
+        _COMMAND,
+        "Write the tunings of a store for other programs.",
+    ),
+    "tune diff": LazyCommand(
+        "tune.stores:tune_diff_command", _COMMAND, "Compare the tunings of two stores."
+    ),
+    "tune rules": LazyCommand(
+        "tune.stores:tune_rules_command",
+        _COMMAND,
+        "Derive rules from a store that choose configurations without tuning.",
+    ),
+    "inspect": LazyCommand(
+        "inspect.command:inspect_command",
+        _TARGET,
+        "Show the compiler's results for kernels: stages, registers, occupancy, accesses, layouts.",
+    ),
+    "record": LazyCommand(
+        "record.command:record_command",
+        _TARGET,
+        "Save launches of a program, to check or profile them elsewhere.",
+    ),
+    "verify": LazyCommand(
+        "verify.command:verify_command",
+        _COMMAND,
+        "Verify a kernel against its reference, over all inputs that a caller may pass.",
+    ),
+    "reproduce": LazyCommand(
+        "reproduce.command:reproduce_command",
+        _COMMAND,
+        "Determine whether results have equal bits on a GPU, from the order of evaluation.",
+    ),
+    "lsp": LazyCommand(
+        "lsp.command:lsp_command",
+        _COMMAND,
+        "Show findings, witnesses and counts in an editor that supports the Language Server "
+        "Protocol.",
+    ),
+    "cache": LazyCommand(
+        "cache.command:cache_command",
+        _COMMAND,
+        "Show or clear the files kept on disk: compiled kernels, and measurements of @tune.",
+    ),
+    "doctor": LazyCommand(
+        "doctor.command:doctor_command",
+        _COMMAND,
+        "Report versions, drivers, devices and caches, with remedies for problems.",
+    ),
+}
+
+
+class _Commands(Group):
+    lazy = COMMANDS
+
+
 app = typer.Typer(
     name="ttools",
-    cls=Group,
+    cls=_Commands,
     help="Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("interpret", cls=TargetCommand)(interpret_command)
-app.command("replay", cls=ReplayCommand, help=REPLAY_HELP)(interpret_command)
-app.command("sanitize", cls=TargetCommand)(sanitize_command)
-app.command("prove", cls=TargetCommand)(prove_command)
-app.command("profile", cls=TargetCommand)(profile_command)
-app.command("profile compare", cls=SidesCommand)(profile_compare_command)
-app.command("profile sweep", cls=Command)(profile_sweep_command)
-app.command("profile view", cls=Command)(profile_view_command)
-app.command("tune", cls=TuneCommand)(tune_command)
-app.command("tune check", cls=Command)(tune_check_command)
-app.command("tune show", cls=Command)(tune_show_command)
-app.command("tune export", cls=Command)(tune_export_command)
-app.command("tune diff", cls=Command)(tune_diff_command)
-app.command("tune rules", cls=Command)(tune_rules_command)
-app.command("inspect", cls=TargetCommand)(inspect_command)
-app.command("record", cls=TargetCommand)(record_command)
-app.command("verify", cls=Command)(verify_command)
-app.command("reproduce", cls=Command)(reproduce_command)
-app.command("lsp", cls=Command)(lsp_command)
-app.command("cache", cls=Command)(cache_command)
-app.command("doctor", cls=Command)(doctor_command)
 
 
 def _print_version(wanted: bool) -> None:

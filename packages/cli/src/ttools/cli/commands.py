@@ -2,6 +2,9 @@
 
 Some commands have two words, such as `profile compare`. They are registered under both words and
 listed in the help of the first.
+
+A command imports its options, and they import what they need, so commands are imported when they
+are used. The list of commands needs only their names and summaries.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
 from ttools.core.errors import UsageError, did_you_mean
 
@@ -35,11 +42,7 @@ _NO_CHOICE = re.compile(r"^'(?P<value>.*)' is not one of (?P<choices>'.*')\.?$")
 def second_words(commands: Mapping[str, Any], first: str) -> dict[str, Any]:
     """Return the two-word commands that start with the word `first`, by their second word."""
     head = f"{first} "
-    return {
-        name.removeprefix(head): command
-        for name, command in commands.items()
-        if name.startswith(head)
-    }
+    return {name.removeprefix(head): commands[name] for name in commands if name.startswith(head)}
 
 
 #: Names that users of other tools may try, and the commands that do the same.
@@ -89,8 +92,98 @@ def _errors_as_sentences() -> Iterator[None]:
         raise UsageError(_sentence(error)) from None
 
 
+@dataclass(frozen=True)
+class LazyCommand:
+    """A command whose module is imported when it is used.
+
+    Attributes:
+        function: The function, as `module:name` below `ttools.cli`.
+        cls: The class of the command, in the same form.
+        summary: The first sentence of its help.
+        details: The rest of its help, if that is not the docstring of the function.
+    """
+
+    function: str
+    cls: str
+    summary: str
+    details: str = ""
+
+    def load(self, name: str) -> Any:
+        """Import the command.
+
+        Args:
+            name: Name under which it is registered.
+        """
+        help = f"{self.summary}\n\n{self.details}" if self.details else None
+        command = CommandInfo(
+            name=name, cls=_imported(self.cls), callback=_imported(self.function), help=help
+        )
+        return get_command_from_info(command, pretty_exceptions_short=True, rich_markup_mode="rich")
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"ttools.cli.{module}"), name)
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """Commands by name, each imported when it is looked up."""
+
+    def __init__(self, lazy: Mapping[str, LazyCommand]) -> None:
+        self._lazy = lazy
+        self._loaded: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lazy)
+
+    def __len__(self) -> int:
+        return len(self._lazy)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lazy
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = self._lazy[name].load(name)
+        return self._loaded[name]
+
+
 class Group(TyperGroup):
-    """The `ttools` command group."""
+    """The `ttools` command group.
+
+    Attributes:
+        lazy: The commands by name.
+    """
+
+    lazy: Mapping[str, LazyCommand] = {}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _LazyCommands(self.lazy)  # type: ignore[assignment]
+        self._lists_commands = False
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the names of the commands in the order of the help."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """Return a command; for lists of commands, return one that only has a summary."""
+        if self._lists_commands:
+            return TyperCommand(cmd_name, help=self.lazy[cmd_name].summary)
+        return self.commands.get(cmd_name)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._lists_commands = True
+        try:
+            yield
+        finally:
+            self._lists_commands = False
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the help, with the summaries of the commands."""
+        with self._listing():
+            super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the options before the name of the command; report wrong ones in a sentence."""
@@ -132,7 +225,9 @@ class Group(TyperGroup):
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> Any:  # type: ignore[override]
         """Complete the first words of commands."""
-        return [item for item in super().shell_complete(ctx, incomplete) if " " not in item.value]
+        with self._listing():
+            items = super().shell_complete(ctx, incomplete)
+        return [item for item in items if " " not in item.value]
 
 
 def _paragraphs(text: str) -> str:

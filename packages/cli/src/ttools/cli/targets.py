@@ -48,12 +48,6 @@ class TargetCommand(Command):
         return super().parse_args(ctx, separated)
 
 
-REPLAY_HELP = """Run the launches of a record on the CPU again.
-
-`ttools replay FILE.tt` is `ttools interpret FILE.tt`, with the same options.
-"""
-
-
 class ReplayCommand(TargetCommand):
     """A variant of `interpret` that accepts only records."""
 
