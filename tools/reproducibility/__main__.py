@@ -93,7 +93,9 @@ def run(
         running = []
         for part, count in parts.items():
             names = [
-                name for name in _cases() if only in name and part not in data["cases"].get(name, {})
+                name
+                for name in _cases()
+                if only in name and part not in data["cases"].get(name, {})
             ]
             if count and names:
                 start = partial(_start, part)

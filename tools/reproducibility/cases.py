@@ -71,9 +71,7 @@ class Cases(dict[str, Case]):
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
-            self[name] = Case(
-                name=name, run=function, inputs=inputs, configs=configs, batch=batch
-            )
+            self[name] = Case(name=name, run=function, inputs=inputs, configs=configs, batch=batch)
             return function
 
         return decorate

@@ -486,9 +486,7 @@ def gelu_kernel(out_ptr, x_ptr, bias_ptr, count, n, BLOCK: tl.constexpr):
 @CASES.add(_PIECES, lambda draw: {"x": draw.half(40, 300), "bias": draw.normal(300)}, x=0)
 def gelu(config, x, bias):
     out, count = torch.empty_like(x), x.numel()
-    gelu_kernel[(triton.cdiv(count, config["BLOCK"]),)](
-        out, x, bias, count, x.shape[1], **config
-    )
+    gelu_kernel[(triton.cdiv(count, config["BLOCK"]),)](out, x, bias, count, x.shape[1], **config)
     return out
 
 

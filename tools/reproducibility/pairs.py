@@ -77,9 +77,7 @@ def _configurations(case: Case) -> Iterator[dict[str, Any]]:
             case.run(config, **case.inputs(Draw(0)))
         launches.append(observer.launches)
     seconds = (time.monotonic() - began) / len(case.configs)
-    for (one, first), (other, second) in combinations(
-        zip(case.configs, launches, strict=True), 2
-    ):
+    for (one, first), (other, second) in combinations(zip(case.configs, launches, strict=True), 2):
         began = time.monotonic()
         if len(first) == len(second) == 1:
             verdict, reason = _compared(first[0], second[0])
