@@ -127,3 +127,20 @@ def test_atomics_whose_order_decides(
 
     assert hash_of(operands) == hash_of(operands[::-1])
     assert bool(hash_of(operands) & int(ORDERED)) == is_ordered
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_ordered"),
+    [
+        (["add", "add", "add"], False),  # integers
+        (["max", "max", "max"], False),
+        (["add", "max", "add"], True),  # max(x, a) + b differs from max(x + b, a)
+        (["max", "fadd", "max"], True),
+    ],
+)
+def test_kinds_of_atomics(kinds: list[str], is_ordered: bool) -> None:
+    one = AtomicSum(kind=kinds[0], before=1 << 8, zero=int(ZERO))
+    for number, kind in enumerate(kinds, 1):
+        one.add(kind, number << 9, number << 10, None)
+    assert one.is_ordered == is_ordered
+    assert bool(one.hash() & int(ORDERED)) == is_ordered

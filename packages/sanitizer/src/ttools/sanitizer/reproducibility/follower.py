@@ -41,6 +41,7 @@ from ttools.sanitizer.reproducibility.hashes import (
     UNSURE,
     Hashed,
     Hashes,
+    Integers,
     PendingProduct,
     added,
     as_multiset,
@@ -517,6 +518,9 @@ _EXACT = frozenset(
     )
 )
 _SUMS = frozenset(("fadd", "fsub"))
+_FROM_INTEGERS = frozenset(("si_to_fp", "ui_to_fp"))
+#: Every smaller integer is an f32.
+_LARGEST_INTEGER = 2.0**24
 #: Operations after which no product remains that could be fused with a sum.
 _NEVER_FUSED = frozenset(
     (
@@ -533,7 +537,12 @@ def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
     operands, results = _handles(list(arguments)), _handles(result)
     computed = any(isinstance(handle.shadow, Hashes) for handle in operands)
     for number, one in enumerate(results):
+        if not computed and operation in _FROM_INTEGERS:
+            one.shadow = Integers()
         if not computed and (operation in _EXACT or not is_float(one)):
+            continue
+        if operation == "fadd" and _are_integers(operands, one, one.data):
+            one.shadow = Integers()
             continue
         if not operands or one.shadow is not None:
             continue
@@ -546,6 +555,22 @@ def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
             f.unknown("the compiler may permute the elements of a reshaped tile", one, *operands)
             continue
         _combine(f, operation, arguments, one, operands, values, number)
+
+
+def _are_integers(operands: Sequence[Handle], result: Handle, totals: Any) -> bool:
+    """Return whether the sum of some floats is an exact integer, whatever the inputs are.
+
+    Args:
+        operands: The operands, of which all must have been converted from integers, or be zero.
+        result: The result.
+        totals: The sums of the absolute values.
+    """
+    others = [handle for handle in operands if not isinstance(handle.shadow, Integers)]
+    if result.element.text != "f32" or len(others) == len(operands):
+        return False
+    if any(handle.shadow is not None or _any(handle.data != 0, handle) for handle in others):
+        return False
+    return not _any(np.abs(totals) > _LARGEST_INTEGER, result)
 
 
 def _like(handle: Handle, result: Handle) -> Hashed:
@@ -748,6 +773,9 @@ def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: 
 def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
     own = value.shadow
     order: ReductionOrder | str
+    if _are_integers([value], result, np.abs(value.data).sum(_axis(axis, value), np.float64)):
+        result.shadow = Integers()
+        return
     if isinstance(own, Hashes) and own.reordered:
         order = "the compiler may permute the elements of a reshaped tile"
     elif value.shape[axis] == 1:

@@ -109,6 +109,14 @@ class Hashes:
         return Hashes(np.asarray(self.values[index]), self.product, self.reordered)
 
 
+class Integers:
+    """The shadow of floats that were converted from integers, or are exact sums of such floats."""
+
+    def at(self, index: Any) -> Integers:
+        """Return the shadow of a part of the elements."""
+        return self
+
+
 @lru_cache(maxsize=4096)
 def tag(text: str) -> np.uint64:
     """Return the hash of a text, such as the name of an operation, without marks."""
