@@ -291,7 +291,7 @@ def of_bits(handle: Handle) -> Hashed:
     hashes = _of_words(tag(handle.element.text), words)
     if handle.element.is_integer:
         return hashes
-    return hashes | np.where(keeps_bits(handle.data), KEEPS, np.uint64(0))
+    return np.asarray(hashes | np.where(keeps_bits(handle.data), KEEPS, np.uint64(0)))
 
 
 def keeps_bits(data: Any) -> Any:
