@@ -66,7 +66,7 @@ def hash_of(tree: Expression) -> Hashed:
     return added(hash_of(operands[0]), hash_of(operands[1]), ZERO, are_products)
 
 
-def fused(x: np.float32, y: np.float32, c: np.float32) -> np.float32:
+def fused(x: Any, y: Any, c: np.float32) -> np.float32:
     """Return `x * y + c` with one rounding."""
     with np.errstate(all="ignore"):
         if not np.isfinite([x, y, c]).all():

@@ -127,7 +127,7 @@ class AtomicSum:
         """Add an operand.
 
         Args:
-            kind: The operation.
+            kind: Name of the operation, such as `fadd`.
             operand: Hash of the operand.
             part: The hash that is added to the total for this operand.
             place: Source line of the operation.
@@ -562,7 +562,7 @@ def _are_integers(operands: Sequence[Handle], result: Handle, totals: Any) -> bo
 
     Args:
         operands: The operands, of which all must have been converted from integers, or be zero.
-        result: The result.
+        result: The value with the sums, whose type must be f32.
         totals: The sums of the absolute values.
     """
     others = [handle for handle in operands if not isinstance(handle.shadow, Integers)]

@@ -164,7 +164,8 @@ def constant(text: str, value: float = 0.0) -> np.uint64:
 @lru_cache(maxsize=64)
 def _constant(text: str, value: str) -> np.uint64:
     kind = element(text)  # the value is a text, because -0.0 == 0.0 in the keys of the cache
-    result: np.uint64 = of_bits(Handle(np.asarray(float(value)).astype(kind.dtype), kind))[()]
+    number = np.asarray(float(value)).astype(kind.dtype)
+    result: np.uint64 = np.uint64(of_bits(Handle(number, kind)))
     return result
 
 
@@ -262,7 +263,7 @@ def extremum(operation: str, values: Hashed, axis: int, text: str, is_finite: An
     Args:
         operation: `maxnumf`, or another operation of `EXTREMA`.
         values: Hashes of the elements.
-        axis: The axis.
+        axis: The axis along which they are compared.
         text: MLIR name of the type of the elements.
         is_finite: Where the result is finite, so that neither infinity nor NaN was chosen.
     """

@@ -102,9 +102,9 @@ def simplified(
 
     Args:
         operation: Name of the operation.
-        operands: The operands.
+        operands: The operands, whose values the CPU has computed.
         values: The hashes of the operands, in the shape of the result.
-        result: The result.
+        result: The result that the CPU has computed.
         hashes: The hashes of the result without any identity.
     """
     simplify = _SIMPLER.get(operation)
