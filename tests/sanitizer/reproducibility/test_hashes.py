@@ -91,14 +91,34 @@ def test_zeros_of_different_sign_differ() -> None:
     assert first != second
 
 
+def product(rows: Any, columns: Any, skips_zero: bool = False) -> PendingProduct:
+    return PendingProduct(tag("mma"), rows, columns, "", PART, skips_zero)
+
+
+PART = (np.uint64(combined(tag("row"), ZERO)), np.uint64(combined(tag("column"), ZERO)))
+
+
 def test_products_are_chains_of_instructions() -> None:
     rows, columns = list(inputs(4, 3)), list(inputs(4, 5, seed=1))
-    start = np.zeros((3, 5), np.uint64)
-    whole = PendingProduct(tag("mma"), rows, columns).added_to(start)
-    half = PendingProduct(tag("mma"), rows[:2], columns[:2]).added_to(start)
-    assert (PendingProduct(tag("mma"), rows[2:], columns[2:]).added_to(half) == whole).all()
-    swapped = PendingProduct(tag("mma"), rows[::-1], columns[::-1]).added_to(start)
-    assert (swapped != whole).all()
+    start, totals = np.zeros((3, 5), np.uint64), floats(np.ones((3, 5)))
+    whole = product(rows, columns).added_to(start, totals)
+    half = product(rows[:2], columns[:2]).added_to(start, totals)
+    assert (product(rows[2:], columns[2:]).added_to(half, totals) == whole).all()
+    assert (product(rows[::-1], columns[::-1]).added_to(start, totals) != whole).all()
+    zeros = [np.full(3, PART[0])], [np.full(5, PART[1])]
+    padded = product([*rows, *zeros[0]], [*columns, *zeros[1]]).added_to(start, totals)
+    assert (padded == whole).all()
+    one_factor = product([*rows, *zeros[0]], [*columns, columns[0]]).added_to(start, totals)
+    assert (one_factor != whole).all()
+
+
+def test_small_products_depend_on_the_sign_of_zero() -> None:
+    rows, columns = list(inputs(2, 3)), list(inputs(2, 5, seed=1))
+    zeros = np.full((3, 5), ZERO)
+    for number, is_equal in ((1.0, True), (0.0, False), (1e-40, False), (np.nan, False)):
+        totals = floats(np.full((3, 5), number))
+        hashes = [product(rows, columns, skips).added_to(zeros, totals) for skips in (False, True)]
+        assert ((hashes[0] == hashes[1]) == is_equal).all()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ _SHIFTS, _FACTORS = (
     np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
 )
 _ODD = np.uint64(native_hashes.ODD)
+#: Products of f32 that are at least this large are multiples of 2^-148, as both factors have 24 bits.
+#: They are not rounded to zero when they are added to an f32.
+LARGE = 2.0**-100
 #: Number of elements from which native code combines hashes, and the most operands that it has.
 _LARGE, _MOST_OPERANDS = 1 << 12, 4
 
@@ -60,32 +63,44 @@ _LARGE, _MOST_OPERANDS = 1 << 12, 4
 class PendingProduct:
     """The terms of a product of matrices that the compiler adds to a later operand of a sum.
 
+    The result of an instruction depends on the sign of a zero accumulator only if it is zero, too,
+    or rounded to zero. This is assumed not to occur where the CPU's result is large; elsewhere the
+    hashes also depend on `KEEPS`, and on whether the first instruction may ignore a zero.
+
     Attributes:
         operation: Hash of the kind of instruction.
         rows: Hashes of the parts of the rows of the first matrix, one array per instruction.
         columns: The same for the columns of the second matrix.
         text: The order in which the instructions add the terms.
         zeros: Hashes of parts of rows and of columns that consist of +0.0; an instruction on these
-            adds zero to the accumulator. None if there are none.
+            adds zero to the accumulator.
+        skips_zero: True if the first instruction may ignore an accumulator that is zero.
     """
 
     operation: np.uint64
     rows: Sequence[Hashed]
     columns: Sequence[Hashed]
-    text: str = ""
-    zeros: tuple[np.uint64, np.uint64] | None = None
+    text: str
+    zeros: tuple[np.uint64, np.uint64]
+    skips_zero: bool = False
 
-    def added_to(self, accumulator: Hashed) -> Hashed:
-        """Return the hashes after all instructions."""
+    def added_to(self, accumulator: Hashed, totals: Handle) -> Hashed:
+        """Return the hashes after all instructions.
+
+        Args:
+            accumulator: The hashes before them.
+            totals: The result that the CPU has computed.
+        """
+        keeps = np.where(is_large(totals), KEEPS, np.uint64(0))
+        small = combined(tag(f"small {self.skips_zero}"), accumulator)
+        result = np.where(keeps != 0, accumulator, small)
         for row, column in zip(self.rows, self.columns, strict=True):
             one, other = row[..., :, np.newaxis], column[..., np.newaxis, :]
-            result = combined(self.operation, accumulator, one, other)
-            if self.zeros is not None:
-                is_zero = (one == self.zeros[0]) & (other == self.zeros[1])
-                if is_zero.any():
-                    result = np.where(is_zero, accumulator | KEEPS, result)
-            accumulator = result
-        return accumulator
+            is_zero = (one == self.zeros[0]) & (other == self.zeros[1])
+            before, result = result, combined(self.operation, result & ~keeps, one, other)
+            if is_zero.any():
+                result = np.where(is_zero, before | KEEPS, result)
+        return np.asarray(result | keeps)
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ def _mixed(values: Hashed) -> Hashed:
 
 def combined(operation: np.uint64, *operands: Any) -> Hashed:
     """Return the hashes of an operation on ordered operands, which are broadcast."""
-    if len(operands) <= _MOST_OPERANDS and _is_large(operands):
+    if len(operands) <= _MOST_OPERANDS and _is_long(operands):
         return native_hashes.combined(operation, np.broadcast_arrays(*operands))
     marks: Any = np.uint64(0)
     result: Any = operation
@@ -147,12 +162,12 @@ def combined(operation: np.uint64, *operands: Any) -> Hashed:
 
 def unordered_pair(operation: np.uint64, a: Any, b: Any) -> Hashed:
     """Return the hashes of a commutative operation."""
-    if _is_large((a, b)):
+    if _is_long((a, b)):
         return native_hashes.unordered_pair(operation, *np.broadcast_arrays(a, b))
     return combined(operation, np.minimum(a, b), np.maximum(a, b))
 
 
-def _is_large(operands: Sequence[Any]) -> bool:
+def _is_long(operands: Sequence[Any]) -> bool:
     return bool(prod(np.broadcast_shapes(*map(np.shape, operands))) >= _LARGE)
 
 
@@ -293,6 +308,13 @@ def of_bits(handle: Handle) -> Hashed:
     if handle.element.is_integer:
         return hashes
     return np.asarray(hashes | np.where(keeps_bits(handle.data), KEEPS, np.uint64(0)))
+
+
+def is_large(totals: Handle) -> Any:
+    """Return where numbers are so large that rounding errors have not changed them from zero."""
+    if totals.element.text != "f32":
+        return np.zeros(totals.data.shape, bool)
+    return np.isfinite(totals.data) & (np.abs(totals.data) >= LARGE)
 
 
 def keeps_bits(data: Any) -> Any:

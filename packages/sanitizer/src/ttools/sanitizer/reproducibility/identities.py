@@ -13,11 +13,16 @@ import numpy as np
 
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.groups import aligned
-from ttools.sanitizer.reproducibility.hashes import KEEPS, Hashed, Hashes, constant, keeps_bits
+from ttools.sanitizer.reproducibility.hashes import (
+    KEEPS,
+    Hashed,
+    Hashes,
+    constant,
+    is_large,
+    keeps_bits,
+)
 
-#: Products at least this large are not rounded to zero when they are added to an f32: they are
-#: multiples of 2^-148, as both factors have 24 bits.
-_LARGE_PRODUCT = 2.0**-100
+#: Computed numbers below this one are finite on the GPU, too.
 _LARGEST = 2.0**100
 _WITH_INFINITY = {"f16", "bf16", "f32", "f64"}
 
@@ -32,12 +37,8 @@ def _simpler_product(
     for factor, other in ((a, b), (b, a)):
         is_neutral = (factor == one) & ((other & KEEPS) != 0)
         hashes = np.where(is_neutral | ((factor == zero) & (other == zero)), other, hashes)
-    if text != "f32":
-        return hashes
-    # Unlike a tiny product, a large one has the same bits whether it is fused with a sum or not.
-    is_large = np.isfinite(result.data) & (np.abs(result.data) >= _LARGE_PRODUCT)
     is_known = not any(isinstance(h.shadow, Hashes) for h in operands)
-    return np.where(is_large & (is_known | (a == b)), hashes | KEEPS, hashes)
+    return np.where(is_large(result) & (is_known | (a == b)), hashes | KEEPS, hashes)
 
 
 def _simpler_difference(
