@@ -68,9 +68,10 @@ def run(
     """Determine the verdicts of all pairs, and run the pairs on a GPU."""
     deadline = time.monotonic() + seconds
     data: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"cases": {}}
-    data.update(versions_and_machine(), target=TARGET)
+    data["verdicts on"] = {**versions_and_machine(), "target": TARGET}
     if gpu:
-        data.update(gpu=torch.cuda.get_device_name(), draws=draws, date=date.today().isoformat())
+        day = {"gpu": torch.cuda.get_device_name(), "draws": draws, "date": f"{date.today()}"}
+        data["observations on"] = {**versions_and_machine(), **day}
     lock = threading.Lock()
     parts = {"verdicts": jobs, "observations": _GPU_JOBS if gpu else 0}
 

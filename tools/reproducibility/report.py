@@ -24,7 +24,7 @@ def pairs(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name, case in data["cases"].items():
         verdicts = case.get("verdicts", [])
         counts = case.get("observations", [None] * len(verdicts))
-        for verdict, count in zip(verdicts, counts, strict=True):
+        for verdict, count in zip(verdicts, counts if verdicts else [], strict=True):
             differs = None if count is None else count > 0
             yield {"kernel": name, "group": case["group"], **verdict, "differs": differs}
 
