@@ -52,7 +52,7 @@ _SHIFTS, _FACTORS = (
     np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
 )
 _ODD = np.uint64(native_hashes.ODD)
-#: Products of f32 that are at least this large are multiples of 2^-148, as both factors have 24 bits.
+#: Products of f32 that are at least this large are multiples of 2^-148: both factors have 24 bits.
 #: They are not rounded to zero when they are added to an f32.
 LARGE = 2.0**-100
 #: Number of elements from which native code combines hashes, and the most operands that it has.
