@@ -59,7 +59,7 @@ def test_softmax():
     torch.testing.assert_close(softmax(x), reference(x))
 """
 #: Commands that need something unavailable here: a GPU, a folder of candidates, the reader's file.
-_ELSEWHERE = re.compile(r"--on gpu|candidates/|base\.json|--write-tests|\bFILE\.py\b")
+_ELSEWHERE = re.compile(r"--on gpu|candidates/|base\.json|--write-tests|\b(FILE|linear)\.py\b")
 
 
 def commands(page: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure import bit_classes
 from ttools.tuner.measure.reproducible import BitClasses
+from ttools.tuner.report.html import write_page
 from ttools.tuner.store.bit_equality import bit_class_summary, timed_classes
 from ttools.tuner.store.lock import LockedBits, read_lock
 from ttools.tuner.store.store import TuningEntry, TuningStore
@@ -89,6 +91,13 @@ def test_the_store_keeps_the_classes(tmp_path: Path, monkeypatch: pytest.MonkeyP
         [(1, 4), (3, 1)],
     )
     assert "longer" in bit_class_summary(entry)
+    page = write_page([entry])
+    assert "Classes of equal bits" in page
+    rows = re.findall(r"<tr><td><code>([^<]*)</code></td><td class=.number.>(\d)</td>", page)
+    assert sorted(rows, key=lambda row: row[1]) == [
+        ("BLOCK=128, num_ctas=1, num_stages=3, num_warps=4", "1"),
+        ("BLOCK=128, num_ctas=1, num_stages=3, num_warps=1", "3"),
+    ]
 
     def fail(*arguments: object) -> None:
         raise AssertionError("the classes are in the store")

@@ -183,6 +183,46 @@ def sums_in_a_loop(x):
     return out
 
 
+PADDED = [
+    triton.Config({"BLOCK": 512}, num_warps=1),
+    triton.Config({"BLOCK": 1024}, num_warps=1),
+]
+
+
+@triton.autotune(configs=PADDED, key=["n"])
+@triton.jit
+def padded_kernel(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    row, offs = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + offs, mask=offs < n, other=-float("inf"))
+    powers = tl.exp(x - tl.max(x, 0))
+    half = powers.to(tl.float16).to(tl.float32)
+    tl.store(out_ptr + 2 * row, tl.sum(half, 0) / tl.sum(powers, 0))
+    tl.store(out_ptr + 2 * row + 1, tl.max(powers, 0))
+
+
+def padded(x):
+    out = torch.empty(x.shape[0], 2)
+    padded_kernel[(x.shape[0],)](out, x, x.shape[1])
+    return out
+
+
+@triton.autotune(configs=SUM_CONFIGS, key=["n"])
+@triton.jit
+def count_kernel(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        x = tl.load(x_ptr + tl.program_id(0) * n + start + offs, mask=start + offs < n, other=0.0)
+        total += (x > 0.5).to(tl.float32)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total, 0))
+
+
+def counts(x):
+    out = torch.empty(x.shape[0])
+    count_kernel[(x.shape[0],)](out, x, x.shape[1])
+    return out
+
+
 @triton.jit
 def attention_kernel(out_ptr, q_ptr, k_ptr, v_ptr, n, D: tl.constexpr, BLOCK: tl.constexpr):
     head, rows = tl.program_id(0), tl.arange(0, 16)

@@ -86,6 +86,13 @@ def test_products_do_not_depend_on_the_block_along_k(dtype: torch.dtype) -> None
     assert answer.subject == "product_kernel: BLOCK_K=16 and BLOCK_K=32"
 
 
+@pytest.mark.parametrize(("function", "elements"), [(kernels.padded, 4), (kernels.counts, 2)])
+def test_padding_and_exact_sums_do_not_change_bits(function: Any, elements: int) -> None:
+    result = reproduce(function, kernels.inputs(2, 300), questions=["configs"])
+    answers = {(answer.verdict, answer.elements) for answer in result.answers}
+    assert answers == {("equal", elements)}, result.to("text")
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [

@@ -57,6 +57,8 @@ def assert_equal(call: Callable[[], Any]) -> Launches:
     [
         ("softmax", True),
         ("sums", True),
+        ("padded", True),
+        ("counts", True),
         ("scan", True),
         ("normalised_by_torch", True),
         ("four_parts", False),  # atomics

@@ -16,14 +16,18 @@ from ttools.sanitizer.reproducibility.hashes import (
     UNSURE,
     Hashed,
     PendingProduct,
-    along_tree,
+    added,
     as_multiset,
     as_set,
     combined,
+    constant,
     of_bits,
+    summed,
     tag,
     unordered_pair,
 )
+
+ZERO = constant("f32")
 
 
 def inputs(*shape: int, seed: int = 0) -> Hashed:
@@ -37,13 +41,13 @@ def floats(values: Any, kind: str = "f32") -> Handle:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sums_follow_the_tree(axis: int) -> None:
-    values, add = inputs(4, 4), tag("fadd")
+    values = inputs(4, 4)
     order = ReductionOrder(4, ((0, 2), (1, 3), (4, 5)), 1, 4)
     a, b, c, d = np.moveaxis(values, axis, 0)
-    expected = unordered_pair(add, unordered_pair(add, a, c), unordered_pair(add, b, d))
-    assert (along_tree(add, values, axis, order) == expected).all()
+    expected = added(added(a, c, ZERO), added(b, d, ZERO), ZERO)
+    assert (summed(values, axis, order, ZERO) == expected).all()
     other = ReductionOrder(4, ((0, 1), (2, 3), (4, 5)), 2, 4)
-    assert (along_tree(add, values, axis, other) != expected).all()
+    assert (summed(values, axis, other, ZERO) != expected).all()
 
 
 def test_operands_are_ordered_unless_the_operation_is_commutative() -> None:
@@ -68,7 +72,7 @@ def test_results_take_over_the_marks_of_operands(mark: np.uint64) -> None:
     order = ReductionOrder(4, ((0, 1), (2, 3), (4, 5)), 2, 4)
     marked = values.copy()
     marked[1, 2] |= mark
-    for reduce in (as_set, as_multiset, lambda t, v, axis: along_tree(t, v, axis, order)):
+    for reduce in (as_set, as_multiset, lambda _, v, axis: summed(v, axis, order, ZERO)):
         before, after = reduce(tag("x"), values, 0), reduce(tag("x"), marked, 0)
         assert (before & np.uint64(7)).tolist() == [0, 0, 0]
         assert (after & np.uint64(7)).tolist() == [0, 0, int(mark)]
@@ -87,14 +91,34 @@ def test_zeros_of_different_sign_differ() -> None:
     assert first != second
 
 
+def product(rows: Any, columns: Any, skips_zero: bool = False) -> PendingProduct:
+    return PendingProduct(tag("mma"), rows, columns, "", PART, skips_zero)
+
+
+PART = (np.uint64(combined(tag("row"), ZERO)), np.uint64(combined(tag("column"), ZERO)))
+
+
 def test_products_are_chains_of_instructions() -> None:
     rows, columns = list(inputs(4, 3)), list(inputs(4, 5, seed=1))
-    start = np.zeros((3, 5), np.uint64)
-    whole = PendingProduct(tag("mma"), rows, columns).added_to(start)
-    half = PendingProduct(tag("mma"), rows[:2], columns[:2]).added_to(start)
-    assert (PendingProduct(tag("mma"), rows[2:], columns[2:]).added_to(half) == whole).all()
-    swapped = PendingProduct(tag("mma"), rows[::-1], columns[::-1]).added_to(start)
-    assert (swapped != whole).all()
+    start, totals = np.zeros((3, 5), np.uint64), floats(np.ones((3, 5)))
+    whole = product(rows, columns).added_to(start, totals)
+    half = product(rows[:2], columns[:2]).added_to(start, totals)
+    assert (product(rows[2:], columns[2:]).added_to(half, totals) == whole).all()
+    assert (product(rows[::-1], columns[::-1]).added_to(start, totals) != whole).all()
+    zeros = [np.full(3, PART[0])], [np.full(5, PART[1])]
+    padded = product([*rows, *zeros[0]], [*columns, *zeros[1]]).added_to(start, totals)
+    assert (padded == whole).all()
+    one_factor = product([*rows, *zeros[0]], [*columns, columns[0]]).added_to(start, totals)
+    assert (one_factor != whole).all()
+
+
+def test_small_products_depend_on_the_sign_of_zero() -> None:
+    rows, columns = list(inputs(2, 3)), list(inputs(2, 5, seed=1))
+    zeros = np.full((3, 5), ZERO)
+    for number, is_equal in ((1.0, True), (0.0, False), (1e-40, False), (np.nan, False)):
+        totals = floats(np.full((3, 5), number))
+        hashes = [product(rows, columns, skips).added_to(zeros, totals) for skips in (False, True)]
+        assert ((hashes[0] == hashes[1]) == is_equal).all()
 
 
 @pytest.mark.parametrize(
@@ -105,17 +129,38 @@ def test_products_are_chains_of_instructions() -> None:
         ([3, 5], False, True),
         ([3, 5, 3], True, True),
         ([3, 3, 3], False, False),  # equal summands can be exchanged
+        ([3, 0, 5], True, False),  # +0.0 is no summand
+        ([0, 3, 0], False, False),
     ],
 )
 def test_atomics_whose_order_decides(
     operands: list[int], from_zero: bool, is_ordered: bool
 ) -> None:
     def hash_of(order: list[int]) -> int:
-        one = AtomicSum(before=8, from_zero=from_zero)
+        zero = int(ZERO)
+        one = AtomicSum(kind="fadd", before=zero if from_zero else 1 << 8, zero=zero)
         for operand in order:
-            one.add(operand << 3, int(combined(tag("x"), np.uint64(operand << 3))), None)
+            number = operand << 8 if operand else zero
+            one.add("fadd", number, int(combined(tag("x"), np.uint64(number))), None)
         assert one.is_ordered == is_ordered
-        return one.hash("fadd")
+        return one.hash()
 
     assert hash_of(operands) == hash_of(operands[::-1])
     assert bool(hash_of(operands) & int(ORDERED)) == is_ordered
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_ordered"),
+    [
+        (["add", "add", "add"], False),  # integers
+        (["max", "max", "max"], False),
+        (["add", "max", "add"], True),  # max(x, a) + b differs from max(x + b, a)
+        (["max", "fadd", "max"], True),
+    ],
+)
+def test_kinds_of_atomics(kinds: list[str], is_ordered: bool) -> None:
+    one = AtomicSum(kind=kinds[0], before=1 << 8, zero=int(ZERO))
+    for number, kind in enumerate(kinds, 1):
+        one.add(kind, number << 9, number << 10, None)
+    assert one.is_ordered == is_ordered
+    assert bool(one.hash() & int(ORDERED)) == is_ordered

@@ -16,7 +16,7 @@ from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation, shown_place
 from ttools.core.ownership import is_triton_file
 from ttools.sanitizer.reproducibility.follower import LIBRARY, Line, Step
-from ttools.sanitizer.reproducibility.hashes import ORDERED, UNKNOWN, UNSURE, Hashed
+from ttools.sanitizer.reproducibility.hashes import KEEPS, ORDERED, UNKNOWN, UNSURE, Hashed
 from ttools.sanitizer.reproducibility.run import HashedKernelRun, StoredTensor
 
 Verdict = Literal["equal", "differs", "unknown"]
@@ -237,9 +237,9 @@ def first_difference(
 
 def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:
     """Return the last operation with a result of some hash, and the index of the element."""
-    number = np.uint64(wanted)
+    number = np.uint64(wanted) | KEEPS  # sums with zero have the hash of the other operand
     for step in reversed(steps):
-        index = np.flatnonzero(step.result.reshape(-1) == number)
+        index = np.flatnonzero((step.result.reshape(-1) | KEEPS) == number)
         if len(index):
             return step, int(index[0])
     return None

@@ -32,22 +32,30 @@ from ttools.interpreter.eager.groups import (
 from ttools.interpreter.eager.mlir import OpResults
 from ttools.interpreter.eager.session import current
 from ttools.sanitizer.reproducibility.hashes import (
+    EXTREMA,
+    KEEPS,
+    LOW_BITS,
     MARKS,
     ORDERED,
     UNKNOWN,
     UNSURE,
     Hashed,
     Hashes,
+    Integers,
     PendingProduct,
-    along_tree,
+    added,
     as_multiset,
     as_set,
     combined,
+    constant,
+    extremum,
     hashes_of,
     of_bits,
+    summed,
     tag,
     unordered_pair,
 )
+from ttools.sanitizer.reproducibility.identities import simplified
 from ttools.sanitizer.reproducibility.memory import SEVERAL, HashMemory, StoredHashes
 
 #: File and number of a source line.
@@ -59,8 +67,8 @@ Rule: TypeAlias = "Callable[[HashFollower, str, Sequence[Any], Any], None]"
 FOREIGN = "a load of memory that is neither an argument nor stored by a kernel"
 #: Stands for the lines of Triton's library, which contain the additions of a sum.
 LIBRARY: Line = ("", 0)
-#: All marks of a hash, as an integer of Python.
-_MARKS = int(MARKS)
+#: All marks of a hash, and all bits that are no part of its number, as integers of Python.
+_MARKS, _LOW_BITS = int(MARKS), int(LOW_BITS)
 
 
 @dataclass(frozen=True)
@@ -85,38 +93,49 @@ class Step:
     axis: int | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AtomicSum:
     """The atomics on one element during a launch.
 
     Attributes:
+        kind: `fadd`, or another operation, whose result does not depend on the order.
         before: Hash of the element before the launch.
-        from_zero: True if the element was zero before.
+        zero: Hash of +0.0 of the element's type, which is no summand.
         total: Sum of the hashes of the operands, which does not depend on their order.
         count: Number of operands of the sum.
         first: Hash of the first operand.
         differ: True if not all operands have the same hash.
+        with_zero: True if an operand of a sum of floats was +0.0.
+        is_mixed: True if there were atomics of several kinds, whose order decides.
         marks: The marks of all operands.
         place: Source line of the last atomic.
     """
 
+    kind: str
     before: int
-    from_zero: bool
+    zero: int
     total: int = 0
     count: int = 0
     first: int = 0
     differ: bool = False
+    with_zero: bool = False
+    is_mixed: bool = False
     marks: int = 0
     place: SourceLocation | None = None
 
-    def add(self, operand: int, part: int, place: SourceLocation | None) -> None:
+    def add(self, kind: str, operand: int, part: int, place: SourceLocation | None) -> None:
         """Add an operand.
 
         Args:
+            kind: Name of the operation, such as `fadd`.
             operand: Hash of the operand.
             part: The hash that is added to the total for this operand.
             place: Source line of the operation.
         """
+        self.is_mixed |= kind != self.kind
+        if kind == "fadd" and operand == self.zero:
+            self.with_zero = True
+            return
         self.first = self.first if self.count else operand
         self.differ |= operand != self.first
         self.total = (self.total + part) % (1 << 64)
@@ -125,21 +144,29 @@ class AtomicSum:
 
     @property
     def is_ordered(self) -> bool:
-        """True if another order of additions may give another result.
+        """True if another order of the atomics may give another result.
 
         `0 + a + b` equals `0 + b + a`, and equal summands can be exchanged.
         """
-        return self.differ and self.count > (2 if self.from_zero else 1)
+        if self.is_mixed:
+            return True
+        least = 2 if self.before == self.zero else 1
+        return self.kind == "fadd" and self.differ and self.count > least
 
-    def hash(self, kind: str) -> int:
+    def hash(self) -> int:
         """Return the hash of the element after the atomics."""
-        before = np.uint64(self.before)
-        if self.count == 1:
-            number = int(unordered_pair(tag(kind), before, np.uint64(self.first)))
+        before, first = np.uint64(self.before), np.uint64(self.first)
+        if not self.count:
+            number = self.before
+        elif self.count == 1 and self.kind == "fadd":
+            number = int(added(before, first, np.uint64(self.zero)))
+        elif self.count == 1:
+            number = int(unordered_pair(tag(self.kind), before, first))
         else:
-            total = (self.total ^ (self.count << 3)) & ~_MARKS | self.marks
-            number = int(combined(tag(f"atomic {kind}"), before, np.uint64(total)))
-        return number | (int(ORDERED) if kind == "fadd" and self.is_ordered else 0)
+            total = ((self.total & ~_LOW_BITS) ^ (self.count << 8)) | self.marks
+            number = int(combined(tag(f"atomic {self.kind}"), before, np.uint64(total)))
+        keeps = int(KEEPS) if self.with_zero and not self.is_mixed else 0
+        return number | keeps | (int(ORDERED) if self.is_ordered else 0)
 
 
 @dataclass(kw_only=True)
@@ -365,28 +392,26 @@ class HashFollower:
         elements, first = np.unique(stored.index(addresses), return_index=True)
         new = np.array([(stored.start, n) not in self._added for n in elements.tolist()])
         if new.any():
-            self._begin_sums(stored, elements[new], old.at(active).at(first[new]))
+            self._begin_sums(kind, stored, elements[new], old.at(active).at(first[new]))
         place, operation = location(), tag(f"atomic {kind}")
         parts = combined(operation, hashes)
         for n, summand, part in zip(
             stored.index(addresses).tolist(), hashes.tolist(), parts.tolist(), strict=True
         ):
-            self._added[stored.start, n].add(summand, part, place)
-        sums = [self._added[stored.start, n].hash(kind) for n in elements.tolist()]
+            self._added[stored.start, n].add(kind, summand, part, place)
+        sums = [self._added[stored.start, n].hash() for n in elements.tolist()]
         stored.store(elements, np.array(sums, np.uint64), self.launch, SEVERAL)
 
-    def _begin_sums(self, stored: StoredHashes, elements: Any, old: Handle) -> None:
+    def _begin_sums(self, kind: str, stored: StoredHashes, elements: Any, old: Handle) -> None:
         """Begin the sums of elements with their contents before the launch's first atomic."""
         has_hash = stored.has_bits(elements, old.data)
         own = of_bits(old)
         if self.foreign(stored.start, is_float(old)):
             own = np.where(old.data == 0, own, own | UNKNOWN)
         before = np.where(has_hash, stored.values[elements], own)
-        is_zero = np.asarray(before == of_bits(old.with_data(np.zeros_like(old.data))))
-        for n, value, zero in zip(
-            elements.tolist(), before.tolist(), is_zero.tolist(), strict=True
-        ):
-            self._added[stored.start, n] = AtomicSum(value, zero)
+        zero = int(constant(old.element.text))
+        for n, value in zip(elements.tolist(), before.tolist(), strict=True):
+            self._added[stored.start, n] = AtomicSum(kind=kind, before=value, zero=zero)
 
     def finish(self) -> None:
         """Count the elements whose values depend on the order of atomics."""
@@ -492,8 +517,10 @@ _EXACT = frozenset(
         *("maximumf", "maxnumf", "minimumf", "minnumf", "clampf", "floor", "ceil"),
     )
 )
-_COMMUTATIVE = frozenset(("fadd", "fmul", "maximumf", "maxnumf", "minimumf", "minnumf"))
 _SUMS = frozenset(("fadd", "fsub"))
+_FROM_INTEGERS = frozenset(("si_to_fp", "ui_to_fp"))
+#: Every smaller integer is an f32.
+_LARGEST_INTEGER = 2.0**24
 #: Operations after which no product remains that could be fused with a sum.
 _NEVER_FUSED = frozenset(
     (
@@ -510,7 +537,12 @@ def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
     operands, results = _handles(list(arguments)), _handles(result)
     computed = any(isinstance(handle.shadow, Hashes) for handle in operands)
     for number, one in enumerate(results):
+        if not computed and operation in _FROM_INTEGERS:
+            one.shadow = Integers()
         if not computed and (operation in _EXACT or not is_float(one)):
+            continue
+        if operation == "fadd" and _are_integers(operands, one, one.data):
+            one.shadow = Integers()
             continue
         if not operands or one.shadow is not None:
             continue
@@ -523,6 +555,22 @@ def _default(f: HashFollower, operation: str, arguments: Sequence[Any], result: 
             f.unknown("the compiler may permute the elements of a reshaped tile", one, *operands)
             continue
         _combine(f, operation, arguments, one, operands, values, number)
+
+
+def _are_integers(operands: Sequence[Handle], result: Handle, totals: Any) -> bool:
+    """Return whether the sum of some floats is an exact integer, whatever the inputs are.
+
+    Args:
+        operands: The operands, of which all must have been converted from integers, or be zero.
+        result: The value with the sums, whose type must be f32.
+        totals: The sums of the absolute values.
+    """
+    others = [handle for handle in operands if not isinstance(handle.shadow, Integers)]
+    if result.element.text != "f32" or len(others) == len(operands):
+        return False
+    if any(handle.shadow is not None or _any(handle.data != 0, handle) for handle in others):
+        return False
+    return not _any(np.abs(totals) > _LARGEST_INTEGER, result)
 
 
 def _like(handle: Handle, result: Handle) -> Hashed:
@@ -550,7 +598,7 @@ def _combine(
                 f.unknown("a sum that may be part of a product of matrices", result, *operands)
                 return
             accumulator = values[1 - pending[0]]
-            sums = product.added_to(accumulator)
+            sums = product.added_to(accumulator, result)
             f.give("dot", result, (accumulator,), sums, text=product.text)
             return
         f.may_fuse(*(shadow.product for shadow in shadows))
@@ -558,16 +606,28 @@ def _combine(
         f.may_fuse(line())
     attributes = _attributes([a for a in arguments if not isinstance(a, Handle)])
     name = tag(f"{operation} {result.element.text} {number} {attributes}")
-    if operation in ("fadd", "fmul"):
-        name = tag(operation)  # the order of a reduction uses the same names
-    if operation in _COMMUTATIVE:
+    if operation == "fadd":
+        products = [_product_of(handle) is not None for handle in operands]
+        hashes = added(values[0], values[1], constant(result.element.text), products)
+    elif operation in EXTREMA:
+        pair = np.stack(values[:2])
+        hashes = extremum(operation, pair, 0, result.element.text, np.isfinite(result.data))
+    elif operation == "fmul":
         hashes = unordered_pair(name, values[0], values[1])
+    elif operation == "fma":
+        factors = np.minimum(values[0], values[1]), np.maximum(values[0], values[1])
+        hashes = combined(name, *factors, values[2])
     else:
         hashes = combined(name, *values)
+    hashes = simplified(operation, operands, values, result, hashes)
     is_product = is_float(result) and operation not in _NEVER_FUSED
     if operation in _NEVER_FUSED_F32 and result.element.text == "f32":
         is_product = False
     f.give(operation, result, values, hashes, product=line() if is_product else None)
+
+
+def _product_of(handle: Handle) -> Line | None:
+    return handle.shadow.product if isinstance(handle.shadow, Hashes) else None
 
 
 def _pending(handle: Handle) -> PendingProduct | None:
@@ -672,6 +732,8 @@ _EXTREMA = frozenset(
         *("_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left"),
     )
 )
+#: The operation of a combine function on floats, as an operation on two operands.
+_FLOAT_EXTREMA = {"_elementwise_max": "maxnumf", "_elementwise_min": "minnumf"}
 
 
 def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: Any) -> None:
@@ -692,6 +754,12 @@ def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: 
         values = hashes_of(value)
         for other in handles[1:]:
             values = combined(tag("with"), values, hashes_of(other))
+        if name in _FLOAT_EXTREMA and is_float(value):
+            kind, result = _FLOAT_EXTREMA[name], results[0]
+            is_finite = np.isfinite(result.data)
+            united = extremum(kind, values, _axis(axis, value), value.element.text, is_finite)
+            f.give(f"reduce with `{name}`", result, (values,), united, axis=axis)
+            return
         unite = as_set if name in _EXTREMA else as_multiset
         for n, result in enumerate(results):
             united = unite(tag(f"{name} {n}"), values, _axis(axis, value))
@@ -705,6 +773,9 @@ def _reduce(f: HashFollower, operation: str, arguments: Sequence[Any], results: 
 def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
     own = value.shadow
     order: ReductionOrder | str
+    if _are_integers([value], result, np.abs(value.data).sum(_axis(axis, value), np.float64)):
+        result.shadow = Integers()
+        return
     if isinstance(own, Hashes) and own.reordered:
         order = "the compiler may permute the elements of a reshaped tile"
     elif value.shape[axis] == 1:
@@ -717,7 +788,9 @@ def _sum(f: HashFollower, value: Handle, axis: int, result: Handle) -> None:
     if isinstance(own, Hashes) and own.product is not None:
         f.fusible.setdefault((own.product, LIBRARY))
     values = hashes_of(value)
-    sums = along_tree(tag("fadd"), values, _axis(axis, value), order)
+    of_products = isinstance(own, Hashes) and own.product is not None
+    zero = constant(value.element.text)
+    sums = summed(values, _axis(axis, value), order, zero, of_products=of_products)
     f.give("sum", result, (values,), sums, text=str(order), axis=axis)
 
 
@@ -760,16 +833,25 @@ def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Hand
         f.unknown(order, result, a, b, c)
         return
     attributes = _attributes([x for x in arguments if not isinstance(x, Handle)])
-    kinds = f"{a.element.text} {c.element.text} {order.skips_zero} {attributes}"
+    # On the same GPU, `mma` and `wgmma` give equal bits; this was measured for sums in f32.
+    unit = "" if c.element.text == "f32" else order.unit
+    kind = tag(f"{order} {unit} {a.element.text} {c.element.text} {attributes}")
     rows, columns = [], []
     for start in range(0, a.shape[1], order.step):
         ks = range(start, start + order.step)
         rows.append(combined(tag("row"), *(operands[0][..., :, k] for k in ks)))
         columns.append(combined(tag("column"), *(operands[1][..., k, :] for k in ks)))
-    kind = tag(f"{order.unit} {order.step} {kinds}")
-    product = PendingProduct(kind, rows, columns, text=str(order))
+    parts = [[constant(handle.element.text)] * order.step for handle in (a, b)]
+    product = PendingProduct(
+        kind,
+        rows,
+        columns,
+        str(order),
+        (np.uint64(combined(tag("row"), *parts[0])), np.uint64(combined(tag("column"), *parts[1]))),
+        order.skips_zero,
+    )
     is_zero = c.shadow is None and not _any((c.data != 0) | np.signbit(c.data), c)
-    sums = product.added_to(np.broadcast_to(operands[2], result.data.shape))
+    sums = product.added_to(np.broadcast_to(operands[2], result.data.shape), result)
     f.give("dot", result, (operands[2],), sums, text=str(order))
     if is_zero and not order.from_zero:
         # The compiler may have moved a sum `acc + dot(a, b)` into the accumulator of the product.

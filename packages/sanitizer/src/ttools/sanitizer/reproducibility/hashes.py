@@ -2,7 +2,15 @@
 
 The hash of a known value is that of its type and bits. The hash of a computed value combines the
 operation and the hashes of its operands. The three lowest bits are marks, which every result
-inherits from its operands.
+inherits from its operands. The next bit is set if adding +0.0 leaves the value as it is, and
+three further bits name the operation of a maximum or minimum.
+
+Padding adds zeros. Therefore `x + 0.0` has the hash of `x` with that bit, whatever `x` is, and
+`(x + 0.0) + y` that of `x + y` with the bit: both sums have the same bits for all `x` and `y`,
+because a sum is -0.0 only if both operands are, and is the same NaN for every NaN.
+
+Neither order nor grouping changes a maximum or minimum. Its hash is the sum of numbers of all
+elements, also if some of them were united before.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.compilation.reductions.order import ReductionOrder
-from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.elements import Handle, element
 from ttools.sanitizer.reproducibility import native_hashes
 
 Hashed = NDArray[np.uint64]
@@ -30,10 +38,23 @@ ORDERED = np.uint64(2)
 UNSURE = np.uint64(4)
 #: All marks.
 MARKS = np.uint64(native_hashes.MARKS)
+#: Bit of values that are `x + 0.0` for some x: neither -0.0 nor a NaN that no operation returns.
+KEEPS = np.uint64(8)
+#: All bits that are no part of the mixed number.
+LOW_BITS = np.uint64(native_hashes.LOW_BITS)
+#: Bits of the operation of a maximum or minimum, and the bits by the name of the operation.
+_EXTREMUM = np.uint64(0x70)
+EXTREMA = {
+    name: np.uint64(number << 4)
+    for number, name in enumerate(("maximumf", "maxnumf", "minimumf", "minnumf"), 1)
+}
 _SHIFTS, _FACTORS = (
     np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
 )
 _ODD = np.uint64(native_hashes.ODD)
+#: Products of f32 that are at least this large are multiples of 2^-148: both factors have 24 bits.
+#: They are not rounded to zero when they are added to an f32.
+LARGE = 2.0**-100
 #: Number of elements from which native code combines hashes, and the most operands that it has.
 _LARGE, _MOST_OPERANDS = 1 << 12, 4
 
@@ -42,25 +63,44 @@ _LARGE, _MOST_OPERANDS = 1 << 12, 4
 class PendingProduct:
     """The terms of a product of matrices that the compiler adds to a later operand of a sum.
 
+    The result of an instruction depends on the sign of a zero accumulator only if it is zero, too,
+    or rounded to zero. This is assumed not to occur where the CPU's result is large; elsewhere the
+    hashes also depend on `KEEPS`, and on whether the first instruction may ignore a zero.
+
     Attributes:
         operation: Hash of the kind of instruction.
         rows: Hashes of the parts of the rows of the first matrix, one array per instruction.
         columns: The same for the columns of the second matrix.
         text: The order in which the instructions add the terms.
+        zeros: Hashes of parts of rows and of columns that consist of +0.0; an instruction on these
+            adds zero to the accumulator.
+        skips_zero: True if the first instruction may ignore an accumulator that is zero.
     """
 
     operation: np.uint64
     rows: Sequence[Hashed]
     columns: Sequence[Hashed]
-    text: str = ""
+    text: str
+    zeros: tuple[np.uint64, np.uint64]
+    skips_zero: bool = False
 
-    def added_to(self, accumulator: Hashed) -> Hashed:
-        """Return the hashes after all instructions."""
+    def added_to(self, accumulator: Hashed, totals: Handle) -> Hashed:
+        """Return the hashes after all instructions.
+
+        Args:
+            accumulator: The hashes before them.
+            totals: The result that the CPU has computed.
+        """
+        keeps = np.where(is_large(totals), KEEPS, np.uint64(0))
+        small = combined(tag(f"small {self.skips_zero}"), accumulator)
+        result = np.where(keeps != 0, accumulator, small)
         for row, column in zip(self.rows, self.columns, strict=True):
-            accumulator = combined(
-                self.operation, accumulator, row[..., :, np.newaxis], column[..., np.newaxis, :]
-            )
-        return accumulator
+            one, other = row[..., :, np.newaxis], column[..., np.newaxis, :]
+            is_zero = (one == self.zeros[0]) & (other == self.zeros[1])
+            before, result = result, combined(self.operation, result & ~keeps, one, other)
+            if is_zero.any():
+                result = np.where(is_zero, before | KEEPS, result)
+        return np.asarray(result | keeps)
 
 
 @dataclass(frozen=True)
@@ -84,11 +124,19 @@ class Hashes:
         return Hashes(np.asarray(self.values[index]), self.product, self.reordered)
 
 
+class Integers:
+    """The shadow of floats that were converted from integers, or are exact sums of such floats."""
+
+    def at(self, index: Any) -> Integers:
+        """Return the shadow of a part of the elements."""
+        return self
+
+
 @lru_cache(maxsize=4096)
 def tag(text: str) -> np.uint64:
     """Return the hash of a text, such as the name of an operation, without marks."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    without_marks: np.uint64 = np.uint64(number & ~int(MARKS))
+    without_marks: np.uint64 = np.uint64(number & ~int(LOW_BITS))
     return without_marks
 
 
@@ -101,7 +149,7 @@ def _mixed(values: Hashed) -> Hashed:
 
 def combined(operation: np.uint64, *operands: Any) -> Hashed:
     """Return the hashes of an operation on ordered operands, which are broadcast."""
-    if len(operands) <= _MOST_OPERANDS and _is_large(operands):
+    if len(operands) <= _MOST_OPERANDS and _is_long(operands):
         return native_hashes.combined(operation, np.broadcast_arrays(*operands))
     marks: Any = np.uint64(0)
     result: Any = operation
@@ -109,27 +157,83 @@ def combined(operation: np.uint64, *operands: Any) -> Hashed:
         for operand in operands:
             marks = marks | (operand & MARKS)
             result = _mixed((result + _ODD) ^ operand)
-    return np.asarray((result & ~MARKS) | marks, np.uint64)
+    return np.asarray((result & ~LOW_BITS) | marks, np.uint64)
 
 
 def unordered_pair(operation: np.uint64, a: Any, b: Any) -> Hashed:
     """Return the hashes of a commutative operation."""
-    if _is_large((a, b)):
+    if _is_long((a, b)):
         return native_hashes.unordered_pair(operation, *np.broadcast_arrays(a, b))
     return combined(operation, np.minimum(a, b), np.maximum(a, b))
 
 
-def _is_large(operands: Sequence[Any]) -> bool:
+def _is_long(operands: Sequence[Any]) -> bool:
     return bool(prod(np.broadcast_shapes(*map(np.shape, operands))) >= _LARGE)
 
 
-def along_tree(operation: np.uint64, values: Hashed, axis: int, order: ReductionOrder) -> Hashed:
-    """Return the hashes of a reduction along an axis in a known order."""
+def constant(text: str, value: float = 0.0) -> np.uint64:
+    """Return the hash of a number of a type, whose MLIR name is given."""
+    return _constant(text, str(value))
+
+
+@lru_cache(maxsize=64)
+def _constant(text: str, value: str) -> np.uint64:
+    kind = element(text)  # the value is a text, because -0.0 == 0.0 in the keys of the cache
+    number = np.asarray(float(value)).astype(kind.dtype)
+    result: np.uint64 = np.uint64(of_bits(Handle(number, kind)))
+    return result
+
+
+def added(a: Any, b: Any, zero: np.uint64, are_products: Sequence[Any] = (False, False)) -> Hashed:
+    """Return the hashes of the sums of floats.
+
+    A product may be fused with the sum; then it is not rounded, so that `x * y + 0.0` may be -0.0.
+    The hash of a product has `KEEPS` if this cannot happen; otherwise +0.0 is not omitted. A
+    product that has been added to +0.0 is rounded, which distinguishes it from the product.
+
+    Args:
+        a: Hashes of the first operands.
+        b: Hashes of the second operands.
+        zero: The hash of +0.0 of their type.
+        are_products: Where each operand is a product that may be fused with the sum.
+    """
+    unsure: Any = False
+    for operand, is_product in zip((a, b), are_products, strict=True):
+        unsure = unsure | (((operand & KEEPS) == 0) & is_product)
+    keeps = np.where(unsure, np.uint64(0), KEEPS)
+    result = unordered_pair(tag("fadd"), a & ~keeps, b & ~keeps) | ((a | b) & keeps)
+    for one, other, is_product in ((a, b, are_products[1]), (b, a, are_products[0])):
+        is_zero = (one == zero) & ~np.asarray(unsure)
+        if is_zero.any():
+            is_rounded = np.asarray(is_product) & (other != zero)
+            if is_rounded.any():
+                other = np.where(is_rounded, combined(tag("rounded"), other & ~KEEPS), other)
+            result = np.where(is_zero, other | KEEPS, result)
+    return np.asarray(result)
+
+
+def summed(
+    values: Hashed, axis: int, order: ReductionOrder, zero: np.uint64, *, of_products: bool = False
+) -> Hashed:
+    """Return the hashes of sums along an axis in a known order.
+
+    Args:
+        values: Hashes of the elements.
+        axis: The axis that is added up.
+        order: The tree of the additions.
+        zero: The hash of +0.0 of the type of the elements.
+        of_products: True if the elements are products that may be fused with the first additions.
+    """
     moved = np.moveaxis(values, axis, 0)
     nodes = np.empty((order.extent + len(order.operands), *moved.shape[1:]), np.uint64)
     nodes[: order.extent] = moved
-    for numbers, left, right in _levels(order):
-        nodes[numbers] = unordered_pair(operation, nodes[left], nodes[right])
+    others = (1,) * (moved.ndim - 1)
+    for numbers, *operands in _levels(order):
+        are_products = [
+            (own < order.extent).reshape(-1, *others) if of_products else False for own in operands
+        ]
+        left, right = (nodes[own] for own in operands)
+        nodes[numbers] = added(left, right, zero, are_products)
     return np.asarray(nodes[-1])
 
 
@@ -148,9 +252,9 @@ def _levels(order: ReductionOrder) -> list[tuple[Any, Any, Any]]:
 def as_multiset(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
     """Return hashes that do not depend on the order of the elements along an axis."""
     with np.errstate(over="ignore"):
-        total = (_mixed(values ^ operation) & ~MARKS).sum(axis, dtype=np.uint64)
+        total = (_mixed(values ^ operation) & ~LOW_BITS).sum(axis, dtype=np.uint64)
     marks = np.bitwise_or.reduce(values & MARKS, axis=axis)
-    return combined(operation, (total & ~MARKS) | marks)
+    return combined(operation, total | marks)
 
 
 def as_set(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
@@ -162,10 +266,35 @@ def as_set(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
     later[axis], earlier[axis] = slice(1, None), slice(None, -1)
     repeated[tuple(later)] = values[tuple(later)] == values[tuple(earlier)]
     with np.errstate(over="ignore"):
-        parts = np.where(repeated, np.uint64(0), _mixed(values ^ operation) & ~MARKS)
+        parts = np.where(repeated, np.uint64(0), _mixed(values ^ operation) & ~LOW_BITS)
         total = parts.sum(axis, dtype=np.uint64)
     marks = np.bitwise_or.reduce(values & MARKS, axis=axis)
-    return combined(operation, (total & ~MARKS) | marks)
+    return combined(operation, total | marks)
+
+
+def extremum(operation: str, values: Hashed, axis: int, text: str, is_finite: Any) -> Hashed:
+    """Return the hashes of the greatest or smallest floats along an axis.
+
+    Args:
+        operation: `maxnumf`, or another operation of `EXTREMA`.
+        values: Hashes of the elements.
+        axis: The axis along which they are compared.
+        text: MLIR name of the type of the elements.
+        is_finite: Where the result is finite, so that neither infinity nor NaN was chosen.
+    """
+    values = np.sort(np.moveaxis(values, axis, 0), axis=0)
+    neutral = constant(text, -np.inf if operation.startswith("max") else np.inf)
+    is_omitted = values == neutral
+    is_omitted[1:] |= values[1:] == values[:-1]
+    is_omitted &= is_finite
+    is_united = (values & _EXTREMUM) == EXTREMA[operation]
+    with np.errstate(over="ignore"):
+        numbers = np.where(is_united, values, _mixed(values ^ tag(operation))) & ~LOW_BITS
+        total = np.where(is_omitted, np.uint64(0), numbers).sum(0, dtype=np.uint64) & ~LOW_BITS
+    marks = np.bitwise_or.reduce(values & MARKS, axis=0)
+    only = np.where(is_omitted, np.uint64(0), values).max(0)
+    is_one = (~is_omitted).sum(0) == 1
+    return np.asarray(np.where(is_one, only, total | marks | EXTREMA[operation]))
 
 
 def of_bits(handle: Handle) -> Hashed:
@@ -175,7 +304,22 @@ def of_bits(handle: Handle) -> Hashed:
         return np.full(handle.data.shape, tag("address"), np.uint64)
     data = np.ascontiguousarray(handle.data)
     words = data.view(f"u{data.dtype.itemsize}").reshape(handle.data.shape)
-    return _of_words(tag(handle.element.text), words)
+    hashes = _of_words(tag(handle.element.text), words)
+    if handle.element.is_integer:
+        return hashes
+    return np.asarray(hashes | np.where(keeps_bits(handle.data), KEEPS, np.uint64(0)))
+
+
+def is_large(totals: Handle) -> Any:
+    """Return where numbers are so large that rounding errors have not changed them from zero."""
+    if totals.element.text != "f32":
+        return np.zeros(totals.data.shape, bool)
+    return np.isfinite(totals.data) & (np.abs(totals.data) >= LARGE)
+
+
+def keeps_bits(data: Any) -> Any:
+    """Return whether adding +0.0 leaves floats as they are: all except -0.0 and NaN."""
+    return (data > 0) | (data < 0) | ((data == 0) & ~np.signbit(data))
 
 
 def of_words(words: Any) -> Hashed:

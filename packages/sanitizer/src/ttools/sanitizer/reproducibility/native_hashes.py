@@ -27,8 +27,8 @@ _BLOCK = 2048
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 #: Number that is added before an operand.
 ODD = 0x9E3779B97F4A7C15
-#: All marks of a hash.
-MARKS = 7
+#: All marks of a hash, and all bits that are no part of the mixed number; see `hashes`.
+MARKS, LOW_BITS = 7, 127
 
 
 class _Text:
@@ -68,7 +68,7 @@ class _Text:
             marks = self.apply("ori", marks, self.apply("andi", operand, MARKS))
             result = self.apply("addi", result, ODD)
             result = self.mixed(self.apply("xori", result, operand))
-        result = self.apply("andi", result, (1 << 64) - 1 - MARKS)
+        result = self.apply("andi", result, (1 << 64) - 1 - LOW_BITS)
         return self.apply("ori", result, marks)
 
 

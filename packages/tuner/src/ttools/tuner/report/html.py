@@ -19,6 +19,7 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.report.importances import importances
 from ttools.tuner.report.texts import gains, mark, projected_text, ratio_interval_text
+from ttools.tuner.store.bit_equality import bit_class_summary, timed_classes
 from ttools.tuner.store.ranking import (
     config_source,
     estimate,
@@ -131,11 +132,29 @@ def _problem(entry: TuningEntry) -> dict[str, Any]:
         "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
         "rows": [_row(entry, trial, best) for trial in ordered[:_LISTED]],
         "left_out": max(0, len(ordered) - _LISTED),
+        "classes": _classes(entry),
+        "class_summary": bit_class_summary(entry),
         "reasons": [
             {"config": config_text(t.values), "status": t.status, "reason": t.reason}
             for t in rejected
         ],
     }
+
+
+def _classes(entry: TuningEntry) -> list[dict[str, Any]]:
+    """Return the classes of configurations with equal bits, the fastest first."""
+    classes = timed_classes(entry)
+    least = classes[0].seconds if classes else None
+    return [
+        {
+            "first": config_text(one.first),
+            "configurations": one.configurations,
+            "best": config_text(one.best) if one.best else "",
+            "time": seconds(one.seconds) if one.seconds is not None else "not timed",
+            "ratio": f"{one.seconds / least:.3f}" if one.seconds is not None and least else "",
+        }
+        for one in classes
+    ]
 
 
 def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]:

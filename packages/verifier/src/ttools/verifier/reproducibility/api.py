@@ -130,6 +130,12 @@ def axes_of(batch: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, 
     return axes
 
 
+def parts_of_batch(size: int) -> list[tuple[int, int]]:
+    """Return the smaller batches that are compared with a whole one: first row, number of rows."""
+    parts = {(0, 1), (0, size - 1), (0, size // 2), (size // 2, 1), (size - 1, 1)}
+    return sorted(part for part in parts if part[1])
+
+
 def _target(gpu: str) -> Target:
     target = read_target(gpu)
     if target.backend != "cuda":
@@ -352,12 +358,9 @@ class _Calls:
         """Answer whether rows depend on other rows and on their number."""
         size = self._batch_size(batch)
         whole = self.call(self.arguments)
-        parts = {(0, 1), (0, size - 1), (0, size // 2), (size // 2, 1), (size - 1, 1)}
-        answers = []
-        for start, count in sorted(parts):
-            if count:
-                answers.append(self._batch(batch, size, start, count, whole))
-        return answers
+        return [
+            self._batch(batch, size, start, count, whole) for start, count in parts_of_batch(size)
+        ]
 
     def _batch_size(self, batch: Mapping[str, int]) -> int:
         sizes = set()

@@ -53,8 +53,9 @@ class ProductOrder:
     skips_zero: bool
 
     def __str__(self) -> str:
-        """Describe the order: `wgmma, 16 terms at a time`."""
-        return f"{self.unit}, {self.step} term{'s' if self.step > 1 else ''} at a time"
+        """Describe the order: `tensor cores, 16 terms at a time`."""
+        unit = self.unit if self.unit == "fma" else "tensor cores"
+        return f"{unit}, {self.step} term{'s' if self.step > 1 else ''} at a time"
 
 
 @dataclass(frozen=True, kw_only=True)
