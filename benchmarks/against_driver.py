@@ -149,7 +149,7 @@ def main() -> int:
         options.json.write_text(json.dumps(load(*options.names)))
         return 0
     print(torch.cuda.get_device_name(), "triton", triton.__version__, "torch", torch.__version__)
-    print("| kernel | configurations | fit | differ | registers | bytes of local memory | shared |")
+    print("| kernel | configurations | fit | differ | registers | local memory | shared memory |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     results, differences = [], []
     with ThreadPoolExecutor(options.jobs) as pool:
