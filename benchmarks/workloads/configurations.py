@@ -14,12 +14,8 @@ import advice_pairs
 import kernels as k
 import torch
 import triton
-import triton.language as tl
 from workloads import gpu_kernels as g
 from workloads import wider_kernels as w
-
-# Kernels have no annotations except `constexpr`: the types depend on the arguments of a launch.
-# mypy: disable-error-code="no-untyped-def"
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
@@ -52,42 +48,6 @@ class Case:
             options = {name: values.pop(name) for name in _OPTIONS if name in values}
             configs.append(triton.Config(values, **options))
         return configs
-
-
-@triton.jit
-def descriptor_product_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr,
-):  # fmt: skip
-    """Multiply f16 matrices that are loaded through descriptors; the second one is transposed."""
-    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
-    b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
-    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN])
-    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
-    total = tl.zeros([BM, BN], tl.float32)
-    for start in tl.range(0, K, BK, warp_specialize=SPECIALISED):
-        total = tl.dot(a.load([row, start]), b.load([column, start]).T, total)
-    c.store([row, column], total.to(tl.float16))
-
-
-@triton.jit
-def grouped_product_kernel(
-    x_ptr, w_ptr, out_ptr, offset_ptr, N, K,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """Multiply the rows of each group by the matrix of the group; groups may be empty."""
-    group = tl.program_id(0)
-    first, last = tl.load(offset_ptr + group), tl.load(offset_ptr + group + 1)
-    c = tl.program_id(1) * BN + tl.arange(0, BN)
-    for start in range(first, last, BM):
-        r = start + tl.arange(0, BM)
-        total = tl.zeros([BM, BN], tl.float32)
-        for depth in range(0, K, BK):
-            i = depth + tl.arange(0, BK)
-            x = tl.load(x_ptr + r[:, None] * K + i[None, :], mask=r[:, None] < last, other=0.0)
-            total = tl.dot(x, tl.load(w_ptr + (group * K + i[:, None]) * N + c[None, :]), total)
-        out = total.to(out_ptr.dtype.element_ty)
-        tl.store(out_ptr + r[:, None] * N + c[None, :], out, mask=r[:, None] < last)
 
 
 def cases() -> dict[str, Callable[[], Case]]:
@@ -163,7 +123,7 @@ def _f32_product() -> Case:
 
 def _descriptor_product() -> Case:
     return Case(
-        kernel=descriptor_product_kernel,
+        kernel=w.descriptor_product_kernel,
         names="BM BN BK SPECIALISED num_warps num_stages",
         rows=[
             (64, 64, 64, False, 4, 3), (128, 128, 64, False, 8, 4), (128, 256, 64, False, 8, 4),
@@ -193,7 +153,7 @@ def _grouped_product() -> Case:
     rows, weight, out = torch.rand(512, 256), torch.rand(5, 256, 128), torch.empty(512, 128)
     offsets = torch.cat([torch.zeros(1), lengths.cumsum(0)]).int()
     return Case(
-        kernel=grouped_product_kernel,
+        kernel=w.grouped_product_kernel,
         names="BM BN BK num_warps num_stages",
         rows=[(32, 32, 32, 4, 3), (64, 128, 64, 4, 3), (128, 128, 64, 8, 4), (128, 128, 128, 8, 5)],
         arguments=(rows.bfloat16(), weight.bfloat16(), out.bfloat16(), offsets, 128, 256),
