@@ -130,3 +130,39 @@ def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + rows[:, None] * N + columns[None, :], mask=inside)
     out_ptrs = out_ptr + columns[:, None] * M + rows[None, :]
     tl.store(out_ptrs, tl.trans(x), mask=tl.trans(inside))
+
+
+@triton.jit
+def descriptor_product_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr,
+):  # fmt: skip
+    """Multiply f16 matrices that are loaded through descriptors; the second one is transposed."""
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
+    b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
+    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN])
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros([BM, BN], tl.float32)
+    for start in tl.range(0, K, BK, warp_specialize=SPECIALISED):
+        total = tl.dot(a.load([row, start]), b.load([column, start]).T, total)
+    c.store([row, column], total.to(tl.float16))
+
+
+@triton.jit
+def grouped_product_kernel(
+    x_ptr, w_ptr, out_ptr, offset_ptr, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Multiply the rows of each group by the matrix of the group; groups may be empty."""
+    group = tl.program_id(0)
+    first, last = tl.load(offset_ptr + group), tl.load(offset_ptr + group + 1)
+    c = tl.program_id(1) * BN + tl.arange(0, BN)
+    for start in range(first, last, BM):
+        r = start + tl.arange(0, BM)
+        total = tl.zeros([BM, BN], tl.float32)
+        for depth in range(0, K, BK):
+            i = depth + tl.arange(0, BK)
+            x = tl.load(x_ptr + r[:, None] * K + i[None, :], mask=r[:, None] < last, other=0.0)
+            total = tl.dot(x, tl.load(w_ptr + (group * K + i[:, None]) * N + c[None, :]), total)
+        out = total.to(out_ptr.dtype.element_ty)
+        tl.store(out_ptr + r[:, None] * N + c[None, :], out, mask=r[:, None] < last)

@@ -53,7 +53,12 @@ def occupied(warps: int) -> Occupancy:
 def fitting(target: str, warps: int, spilled: int = 0) -> Cell:
     needs = GpuNeeds(threads=128, shared=1024, registers=64)
     return Cell(
-        target=target, verdict="fits", needs=needs, spilled=spilled, occupancy=occupied(warps)
+        target=target,
+        verdict="fits",
+        needs=needs,
+        spilled=spilled,
+        local=spilled + 32,
+        occupancy=occupied(warps),
     )
 
 
@@ -124,6 +129,7 @@ def test_data_and_page_have_the_losses_and_the_limits() -> None:
     (kernel,) = data["kernels"]
     third = kernel["configs"][2]["gpus"]
     assert third["sm_90"]["lost"] == 0.75
+    assert (third["sm_90"]["spilled"], third["sm_90"]["local"]) == (0, 32)
     assert third["sm_86"]["verdict"] == "does_not_fit"
     assert (third["sm_86"]["shared"], third["sm_86"]["occupancy"]) == (131_072, None)
     assert data["gpus"][0]["launch"]["shared"] == 101_376
@@ -153,6 +159,7 @@ def test_configurations_are_compared_with_limits() -> None:
     assert (fits.verdict, fits.rule, fits.reason) == ("fits", "", "")
     assert fits.needs.threads == 128
     assert fits.needs.registers
+    assert (fits.spilled, fits.local) == (0, 0)
     assert fits.share
     large = examine(source_of("*fp16:16,*fp32:16,64,2048", num_warps=4), read_target("sm_86"))
     assert (large.verdict, large.rule) == ("does_not_fit", "shared_memory")

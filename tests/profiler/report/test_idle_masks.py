@@ -73,7 +73,7 @@ def test_the_number_of_shapes_that_need_no_mask() -> None:
 
 TTIR = """
 module {
-  tt.func public @copy(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) {
+  tt.func public @copy(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %l: !tt.ptr<i32>, %n: i32) {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %o = arith.constant dense<0.000000e+00> : tensor<8xf32>
@@ -89,6 +89,13 @@ module {
       %b = tt.load %p, %out : tensor<8x!tt.ptr<f32>> loc("k.py":6:4)
       %c = tt.load %p : tensor<8x!tt.ptr<f32>> loc("k.py":7:4)
       %d = tt.load %p, %in evictionPolicy = evict_first : tensor<8x!tt.ptr<f32>> loc("k.py":8:4)
+      %some = arith.cmpf ogt, %c, %o : tensor<8xf32>
+      %both = arith.andi %some, %in : tensor<8xi1>
+      %e = tt.load %p, %both : tensor<8x!tt.ptr<f32>> loc("k.py":9:4)
+      %n2 = tt.load %l : !tt.ptr<i32> loc("k.py":10:4)
+      %u = tt.splat %n2 : i32 -> tensor<8xi32>
+      %short = arith.cmpi slt, %t, %u : tensor<8xi32>
+      %f = tt.load %p, %short : tensor<8x!tt.ptr<f32>> loc("k.py":11:4)
       tt.store %q, %a, %in : tensor<8x!tt.ptr<f32>>
     }
     tt.return
@@ -99,7 +106,7 @@ module {
 
 def test_masks_that_a_loop_computes_are_removed_from_the_text() -> None:
     loads = masked_loads_in_loops(TTIR)
-    assert {place.line: numbers for place, numbers in loads.items()} == {5: (0,), 8: (3,)}
+    assert {place.line: numbers for place, numbers in loads.items()} == {5: (0,), 8: (3,), 11: (6,)}
     text = without_masks(TTIR, [0, 3])
     assert "%a = tt.load %p : tensor" in text
     assert "%b = tt.load %p, %out : tensor" in text

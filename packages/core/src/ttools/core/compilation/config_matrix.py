@@ -57,6 +57,8 @@ class Cell:
         reason: Reason why it cannot be launched: its needs and the limit, or a compiler's error.
         needs: Its requirements; those that are not known are None.
         spilled: Bytes per thread that did not fit into registers; None if unknown.
+        local: Bytes of local memory per thread: spilled values and arrays. A GPU driver reports
+            only this sum, which Triton calls `n_spills`. None if unknown.
         occupancy: None if the limits of the GPU are unknown, or if it cannot be launched.
     """
 
@@ -66,6 +68,7 @@ class Cell:
     reason: str = ""
     needs: GpuNeeds = field(default_factory=GpuNeeds)
     spilled: int | None = None
+    local: int | None = None
     occupancy: Occupancy | None = None
 
     @property
@@ -219,6 +222,7 @@ def _cell(kernel: KernelMatrix, cell: Cell) -> dict[str, Any]:
         "reason": cell.reason,
         **needs,
         "spilled": cell.spilled,
+        "local": cell.local,
         "occupancy": cell.share,
         "blocks": occupied.blocks if occupied else None,
         "limited_by": occupied.limited_by if occupied else None,
@@ -268,6 +272,7 @@ def examine(source: KernelSource, target: Target) -> Cell:
         verdict="fits",
         needs=needs,
         spilled=resources.spilled,
+        local=resources.local,
         occupancy=inspection.occupancy,
     )
 

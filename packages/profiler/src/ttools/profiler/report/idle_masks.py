@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.location import SourceLocation
+from ttools.ir import Value
+from ttools.ir.dataflow import reachable
 from ttools.ir.dialects.traits import LOADS
 from ttools.ir.nesting import definition_depth, loop_depth
 from ttools.ir.parser import parse_module
@@ -27,7 +29,8 @@ _MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:,
 def masked_loads_in_loops(ttir: str) -> dict[SourceLocation, tuple[int, ...]]:
     """Return the numbers of the loads in loops whose masks are computed there, by location.
 
-    The loads of the text are numbered in order.
+    The loads of the text are numbered in order. Masks that depend on loaded tiles, such as
+    `index >= 0`, are left out, because the sizes of a launch do not determine them.
     """
     loads = [op for op in parse_module(ttir).walk() if op.has(LOADS) and op.name == "tt.load"]
     if len(loads) != len(_MASKED_LOAD.findall(ttir)):
@@ -36,9 +39,21 @@ def masked_loads_in_loops(ttir: str) -> dict[SourceLocation, tuple[int, ...]]:
     for number, op in enumerate(loads):
         if op.mask is None or op.location is None or not loop_depth(op.parent):
             continue
-        if definition_depth(op.mask) == loop_depth(op.parent):
+        if definition_depth(op.mask) == loop_depth(op.parent) and not _depends_on_tile(op.mask):
             numbers[op.location] = (*numbers.get(op.location, ()), number)
     return numbers
+
+
+def _depends_on_tile(mask: Value) -> bool:
+    """Return whether elements of tensors determine a mask; loaded scalars are lengths of loops."""
+
+    def operands(value: Value) -> list[Value]:
+        return [] if value.defining_op is None else list(value.defining_op.operands)
+
+    return any(
+        value.is_tensor and value.defining_op is not None and value.defining_op.has(LOADS)
+        for value in reachable([mask], operands)
+    )
 
 
 def without_masks(ttir: str, numbers: Collection[int]) -> str:
