@@ -154,8 +154,10 @@ def infer_template(
         for n, source in launch.provenances.items()
         if n in launch.constants - launch.decided
     }
-    computed = {n: f for n, source in sources.items() if (f := with_extents(source, named)).names}
-    template = Template(launch, sizes, layouts, scalars, grid, memory, stated, computed)
+    constant_formulas = {
+        n: f for n, source in sources.items() if (f := with_extents(source, named)).names
+    }
+    template = Template(launch, sizes, layouts, scalars, grid, memory, stated, constant_formulas)
     return replace(template, by_axis=by_axis, relations=relations)
 
 

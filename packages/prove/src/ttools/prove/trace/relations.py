@@ -124,9 +124,9 @@ def _targets(
         value = formula.constant
         if value is not None and value > 1 and value not in {*kept, *usual}:
             targets.setdefault(value, []).append(name)
-    names = {size: name for name, size in template.sizes.items()}
+    sizes = {size: [name] for name, size in template.sizes.items()}
     return {
-        number: list(dict.fromkeys([*([names[number]] if number in names else []), *places]))
+        number: list(dict.fromkeys([*sizes.get(number, ()), *places]))
         for number, places in targets.items()
     }
 
