@@ -134,7 +134,7 @@ def check_launch(
     that holds at all recorded launches, this relation becomes a condition of the verdict.
 
     Args:
-        launches: All launches of the script.
+        launches: All launches of the script, with which relations are compared.
 
     Returns:
         The template and its result.
@@ -179,7 +179,7 @@ def _related(
     Args:
         best: The best result without relations.
         checked: Checks a template.
-        launches: All launches of the script.
+        launches: All launches of the script, with which relations are compared.
         ranges: Ranges of the sizes that the user names.
         seconds: Time limit for all relations together; the last one may exceed it.
     """

@@ -67,7 +67,7 @@ def candidates(
     Args:
         template: The template of one launch, in which these numbers do not depend on each other.
         at_fault: Parameters whose tensors have too few elements at some sizes.
-        launches: Other launches of the script.
+        launches: All launches of the script, with which relations are compared.
         ranges: Names of sizes for which the user gives a range; they stay independent.
     """
     launch = template.launch
