@@ -36,7 +36,7 @@ print("launches:", own.stats[0].launches)
     [
         (["sanitize"], 1, "outside the elements passed to `p`"),
         (["profile"], 0, "Kernels on the CPU: 1 kernel, 1 launch"),
-        (["interpret", "--stats"], 0, "│ fill   │"),
+        (["interpret", "--stats"], 0, "kernel  launches"),
         pytest.param(["tune"], 0, "2 configurations", marks=pytest.mark.slow),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,

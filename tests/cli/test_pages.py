@@ -33,8 +33,8 @@ COMMANDS = {
 }
 #: The commands whose pages are opened in each test run.
 _USUAL = ("sanitize", "profile", "verify")
-#: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off or
-#: too small to read.
+#: What a reader sees of a page: facts about its origin, the heading, and parts that are cut off,
+#: too small to read, or visible only after scrolling sideways.
 _SEEN = """(() => {
   const root = document.documentElement;
   const isCut = (text) => {
@@ -49,6 +49,9 @@ _SEEN = """(() => {
       const { width, height } = text.getBoundingClientRect();
       return width && height < 8;
     }).map((text) => text.textContent),
+    scrolling: [...document.querySelectorAll(".wide > table")]
+      .filter((table) => table.offsetWidth > table.parentElement.clientWidth)
+      .map((table) => table.textContent.slice(0, 60)),
     cut: [...document.querySelectorAll("svg text")].filter(isCut).map((text) => text.textContent),
     origin: document.getElementById("origin").innerText,
     heading: document.querySelector("h1").innerText,
@@ -73,6 +76,7 @@ def test_a_page_fits_wide_and_narrow_windows(
         for dark in (False, True):
             seen: dict[str, Any] = chromium.evaluate(page, _SEEN, width=width, dark=dark)
             assert (seen["overflow"], seen["cut"], seen["small"]) == ([], [], []), width
+            assert width < 1280 or seen["scrolling"] == []
             assert seen["heading"]
             colours.add(seen["foreground"])
     assert len(colours) == 2  # light and dark

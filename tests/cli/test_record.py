@@ -99,6 +99,8 @@ def test_a_record_can_be_run_profiled_and_dumped(
     shown = ttools("replay", "a.tt", "--stats")
     assert shown.returncode == 0, shown.stderr
     assert "double, grid (1, 1, 1), launched from" in shown.stdout
+    assert "  argument  type     shape" in shown.stdout
+    assert "│" not in shown.stdout + shown.stderr
     assert "kernel `sums` at " in shown.stderr
     assert "2 loads outside its tensors were skipped in the first launch" in shown.stderr
     assert "`ttools sanitize a.tt`" in shown.stderr

@@ -65,7 +65,7 @@ def test_a_script_is_proved_and_counterexamples_are_searched(tmp_path: Path) -> 
         assert row["attack"]["refuted"] == []
     assert "the numbers in `index_ptr` are from 0 to n - 1" in script[2]["assumptions"]
     (defect,) = script[3]["defects"]
-    assert (defect["kind"], defect["sizes"]) == ("oob_store", {"x_ptr_0": 1})
+    assert (defect["kind"], defect["sizes"]) == ("oob_store", {"x_ptr.shape[0]": 1})
     assert defect["witness"] == "confirmed"
     text = sizes.table({"tritonbench": [broken, script]})
     assert "| tritonbench | 2 | 1 | 4 | 1 | 1 | 1 | 1 | 0 |" in text

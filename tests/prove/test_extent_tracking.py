@@ -147,8 +147,11 @@ def test_defects_are_found_if_all_numbers_are_traced() -> None:
     result = check_launches(_run(script))
     assert result.verdict == "fails"
     (finding,) = result.findings
-    assert (finding.kind, finding.sizes) == ("oob_store", {"x_ptr_0": 1, "x_ptr_1": 1})
-    assert "n = x_ptr_0 * x_ptr_1" in _stated(result)
+    assert (finding.kind, finding.sizes) == (
+        "oob_store",
+        {"x_ptr.shape[0]": 1, "x_ptr.shape[1]": 1},
+    )
+    assert "n = x_ptr.shape[0] * x_ptr.shape[1]" in _stated(result)
 
 
 @triton.jit

@@ -63,7 +63,7 @@ def test_a_kernel_that_cannot_be_compiled_is_located_in_the_script() -> None:
     with trace_launches() as trace, interpret():
         _copy_rows(torch.zeros(30, 200, dtype=torch.int8))
     # Offsets wrap with the recorded BLOCK; the BLOCK of these sizes is too large for Triton.
-    result = check_launches(trace, {"x_ptr_0": (1, 1 << 16), "D": (1048577, 1048587)})
+    result = check_launches(trace, {"x_ptr.shape[0]": (1, 1 << 16), "D": (1048577, 1048587)})
     assert result.verdict == "not proved"
     assert result.report.sizes is not None
     (unproved,) = result.report.sizes.abstained
@@ -71,7 +71,7 @@ def test_a_kernel_that_cannot_be_compiled_is_located_in_the_script() -> None:
     assert unproved.file == __file__
     assert unproved.line is not None
     assert first <= unproved.line < first + len(source)
-    assert "`rows_kernel`: unknown for x_ptr_0 = 1 to 65,536" in _short(result)
+    assert "`rows_kernel`: unknown for x_ptr.shape[0] = 1 to 65,536" in _short(result)
     assert "Triton cannot compile the kernel: numel (2097152) exceeds" in _short(result)
 
 
@@ -120,4 +120,5 @@ def test_json_has_the_verdict_on_each_kernel() -> None:
         "verdict": "failed",
         "scope": "n = 1 to 8,589,934,591",
         "failing": {"n": 2**31 + 1},
+        "relations": [],
     }

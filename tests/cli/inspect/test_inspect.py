@@ -134,7 +134,7 @@ def test_comparison_with_another_kernel_and_another_target(ttools: Run, file: Pa
     assert row_ends["narrow accesses"] == ["0", "8", "new"]
     assert row_ends["wide accesses"] == ["4", "2", "x0.50"]
     result = ttools(*words, "--against", "h100")
-    assert "scale_kernel for sm_90" in result.stdout.splitlines()[0]
+    assert "scale_kernel for h100 (sm_90)" in result.stdout.splitlines()[0]
 
 
 def test_gpus_of_one_architecture_are_compiled_once(ttools: Run, file: Path) -> None:

@@ -134,10 +134,18 @@ def test_only_requested_commands_run(tmp_path: Path) -> None:
 
 def test_failing_runs_show_their_reason(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text("import time; time.sleep(100)")
+    (tmp_path / "broken.py").write_text("raise ValueError('no data')")
+    (tmp_path / "plain.py").write_text("print(3)")
 
     async def steps(editor: Editor) -> None:
         assert "there is no file" in await editor.command("ttools.sanitize", "none.py")
         assert "none.py" in editor.messages[-1]
+        answer = await editor.command("ttools.sanitize", "broken.py")
+        assert answer.startswith("0 findings; the script ended with status 1")
+        assert editor.messages[-1].endswith("until then were checked: ValueError: no data")
+        answer = await editor.command("ttools.sanitize", "plain.py")
+        assert answer == "0 findings; the script launched no Triton kernel, so nothing was checked"
+        assert "plain.py: the script launched no Triton kernel" in editor.messages[-1]
         editor.client.workspace_did_change_configuration(
             types.DidChangeConfigurationParams({"ttools": {"limitSeconds": 0.5}})
         )

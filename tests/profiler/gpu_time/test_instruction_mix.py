@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 import triton
 import triton.language as tl
 
+from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.machine_code import MachineCode, read_machine_code
+from ttools.core.location import SourceLocation
 from ttools.profiler import profile
 from ttools.profiler.gpu_time.instruction_mix import executed_of
 
@@ -92,3 +96,20 @@ def test_conflicts_are_reported_by_line() -> None:
     mix = executed_of(read_machine_code("\n".join(listing)), [])
     assert mix.conflict_lines == {"k.py:9": 31 / 34, "k.py:7": 1 / 34}
     assert list(mix.conflict_lines) == ["k.py:9", "k.py:7"]
+
+
+def test_conflicts_in_library_functions_belong_to_the_line_that_calls_them() -> None:
+    library = inspect.getfile(tl.standard)
+    listing = [
+        "        /*0000*/   S2R R0, SR_TID.X ;",
+        "        /*0010*/   SHF.L.U32 R1, R0, 0x3, RZ ;",
+        f'//## File "{library}", line 287 inlined at "{library}", line 314',
+        f'//## File "{library}", line 314 inlined at "/folder/k.py", line 9',
+        '//## File "/folder/k.py", line 9',
+        "        /*0020*/   LDS R2, [R1] ;",
+    ]
+    code = read_machine_code("\n".join(listing))
+    assert code.instructions[-1].line == ("standard.py", 287)
+    assert list(executed_of(code, []).conflict_lines) == ["k.py:9"]
+    (*_, last) = annotate("sass", "\n".join(listing))
+    assert last.location == SourceLocation(library, 287, 0)

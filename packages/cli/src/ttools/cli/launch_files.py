@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
 from ttools.cli import exit_codes
-from ttools.cli.console import say, stdout
+from ttools.cli.blocks import block, table
+from ttools.cli.console import say, write_tables
 from ttools.core.errors import UsageError, file_errors
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.console import RenderableType
 
 _AXES = 3
 #: Maximum number of characters of an option quoted in an error.
@@ -120,9 +119,7 @@ def show_outputs(
     if dump is not None:
         _save(outputs, dump)
     elif not quiet:
-        # The title is printed separately, because rich would wrap it at the width of the table.
-        stdout().print(title, style="italic", soft_wrap=True)
-        stdout().print(_table(outputs))
+        write_tables([block(title, [], _table(outputs))], None)
 
 
 def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
@@ -138,15 +135,16 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
     say("note", f"the tensors are in {dump}")
 
 
-def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> Table:
+def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> RenderableType:
     """Return a table with a row for each tensor."""
     import numpy as np
 
-    table = Table("argument", "type", "shape", "values")
+    names = ("argument", "type", "shape", "values")
+    rows = []
     for name, array in outputs.items():
         values = np.array2string(array.ravel(), threshold=8, edgeitems=3, precision=4)
-        table.add_row(*map(Text, (name, str(array.dtype), str(list(array.shape)), values)))
-    return table
+        rows.append((name, str(array.dtype), str(list(array.shape)), values))
+    return table(names, rows, left=names, always=names)
 
 
 @dataclass(frozen=True, kw_only=True)

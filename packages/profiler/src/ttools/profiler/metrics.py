@@ -522,6 +522,14 @@ _SHOWN = (
     *("projected_outside", "registers", "spilled", "shared"),
     *("bank_conflicts", "occupancy", "compute_share", "memory_share"),
 )
+#: The columns among these that a page shows at first, because they fit a window of usual width.
+FIRST_COLUMNS = frozenset(
+    {
+        *("kind", "launches", "total_s", "share", "projected_s", "flops", "bytes"),
+        *("bound_s", "estimated", "limited_by", "efficiency", "cannot_launch"),
+        *("occupancy", "compute_share", "memory_share"),
+    }
+)
 
 
 _TIMES = ("total_s", "mean_s", "median_s", "min_s", "max_s", "p95_s")

@@ -17,7 +17,7 @@ from ttools.prove.algebra.proofs import STRETCH
 
 #: Time limit for a range in seconds. Whatever is undecided when it is reached counts as not proved.
 SECONDS = 25.0
-_RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
+_RANGE = re.compile(r"\s*([A-Za-z_]\w*(?:\.shape\[\d+\])?)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
 
 @dataclass(frozen=True)

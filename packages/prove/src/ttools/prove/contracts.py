@@ -258,7 +258,8 @@ def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return as_expr(value)
-        case ast.Name(id=name):
+        case ast.Name() | ast.Subscript():  # a size may be called `x_ptr.shape[0]`
+            name = ast.unparse(node)
             if name not in sizes:
                 raise ValueError(f"{name} is not one of the sizes {', '.join(sizes)}")
             return as_expr(sizes[name])

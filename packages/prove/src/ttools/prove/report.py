@@ -11,7 +11,7 @@ from ttools.core.findings.findings import Finding, Related, Severity, TallyEntry
 from ttools.core.gpus.launch_rules import RULES
 from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.reports.report import Report, counted
-from ttools.core.reports.sizes import KernelSizes, SizesVerdict, point_text
+from ttools.core.reports.sizes import KernelSizes, SizesVerdict, point_text, relations_text
 from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
 from ttools.ir import Operation, element_type, shape_of
 from ttools.ir.combining import combined_by
@@ -26,12 +26,13 @@ from ttools.prove.symbolic.conditions import Problem
 if TYPE_CHECKING:
     from ttools.sanitizer.checks.check import Check
 
+_OTHER_SIZES = "launch the kernel at other sizes in the script, to confirm or refute the relation"
 _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access"}
 
 
 def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
     """Return the report of an analysis."""
-    findings = tuple(_finding(defect) for defect in result.defects)
+    findings = tuple(map(_finding, (*result.defects, *result.conditional)))
     from ttools.sanitizer.checks.registry import rules
 
     known_rules = rules()
@@ -78,6 +79,7 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
             failure="" if wrong is None else _what(wrong),
             unproved=tuple(a for a in result.abstained if a.kernel in (kernel, None)),
             scope=result.scope,
+            relations=tuple(result.relations),
         )
 
 
@@ -96,6 +98,7 @@ def _by_kernel(result: Result) -> Iterator[KernelSizes]:
             failure=_what(wrong[0]) if wrong else "",
             unproved=tuple(unproved),
             scope="; ".join(dict.fromkeys(part.scope for part in own if part.scope)),
+            relations=tuple(dict.fromkeys(r for part in own for r in part.relations)),
         )
     others = tuple(a for a in result.abstained if a.kernel is None)
     if result.parts and others:
@@ -115,7 +118,8 @@ def _sentences(result: Result) -> Iterator[str]:
         wrong = [d for d in result.defects if d.launch.kernel == kernel]
         if not wrong:
             if not any(a.kernel in (kernel, None) for a in result.abstained):
-                yield f"`{kernel}` is correct for all of these sizes"
+                related = relations_text(result.relations)
+                yield f"`{kernel}` is correct for all of these sizes{related}"
             continue
         first = wrong[0]
         (name, value), *others = first.sizes.items()
@@ -179,6 +183,10 @@ def _finding(defect: Defect) -> Finding:
     )
     text = point_text(defect.sizes)
     notes = [f"{text} is {least}"]
+    if defect.depends_on:
+        severity = "note"
+        condition = f"if `{defect.depends_on}`, which was observed for one launch only"
+        notes = [f"this needs independent sizes; it does not occur {condition}"]
     if event.promise:
         notes.append(f"this happens if {event.promise}, which the assumption allows")
     if defect.witness_note:
@@ -192,6 +200,7 @@ def _finding(defect: Defect) -> Finding:
     # The values of a real launch belong to this witness only if it is the same program and lane.
     is_same = shown is not None and (shown.program, shown.lane) == ((x, y, z), lane)
     usual = RULES["grid"].help if kind == REFUSED else declaration.help
+    usual = _OTHER_SIZES if defect.depends_on else usual
     return Finding(
         kind=kind,
         check=check.name,

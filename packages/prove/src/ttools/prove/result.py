@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ttools.core.findings.findings import Finding, Witness
-from ttools.core.reports.sizes import Unproved
+from ttools.core.reports.sizes import SizeRelation, Unproved
 from ttools.prove.concrete.state import Event
 from ttools.prove.host.launches import SymbolicCall
 from ttools.prove.symbolic.conditions import Problem
@@ -27,6 +27,8 @@ class Defect:
         shown: The finding of the real launch, if it confirms the defect.
         others: Number of further launches of the kernel that have the same defect, at these or
             other sizes.
+        depends_on: Relation between sizes under which the defect disappears, as text, if only one
+            recorded launch suggests it; else empty.
     """
 
     event: Event
@@ -37,6 +39,7 @@ class Defect:
     witness_note: str = ""
     shown: Finding | None = None
     others: int = 0
+    depends_on: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -52,6 +55,8 @@ class Result:
         checked: First and last value of each size.
         scope: The checked sizes in words, such as `n = 1 to 4,096`.
         defects: The defects, each at its smallest size.
+        conditional: Defects that disappear under one of the relations that are hypotheses.
+        relations: Relations between sizes that are conditions of the verdict.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
         by_solver: Problems that only the solver could exclude.
@@ -63,6 +68,8 @@ class Result:
 
     checked: Mapping[str, tuple[int, int]]
     defects: list[Defect] = field(default_factory=list)
+    conditional: list[Defect] = field(default_factory=list)
+    relations: list[SizeRelation] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     abstained: list[Unproved] = field(default_factory=list)
     by_solver: list[Problem] = field(default_factory=list)

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from ttools.cli import options
-from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
+from ttools.cli.blocks import table
+from ttools.cli.console import require_folder, say, write_json, write_tables
 from ttools.core.configuration import cache_directory
 from ttools.core.reports.numbers import mebibytes
 
@@ -54,8 +55,9 @@ def cache_command(
         kinds = [dict(zip(names, row, strict=True)) for row in rows]
         write_json({"schema": SCHEMA, "caches": kinds}, output)
         return
-    table = new_table(None, ("what", "path"), ("files", "size", "at most"))
-    for what, path, files, used, limit in rows:
-        most = mebibytes(limit) if limit else ""
-        table.add_row(what, path, f"{files:,}", mebibytes(used), most)
-    write_tables([table], output)
+    cells = [
+        (what, path, f"{files:,}", mebibytes(used), mebibytes(limit) if limit else "")
+        for what, path, files, used, limit in rows
+    ]
+    headings = ("what", "path", "files", "size", "at most")
+    write_tables([table(headings, cells, left=("what", "path"), always=headings)], output)

@@ -309,6 +309,7 @@ def inspect_command(
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
+    from ttools.core.gpus.devices import gpu_names
 
     mode = selected_mode(
         {
@@ -399,11 +400,11 @@ def inspect_command(
             raise typer.Exit(matrix_status(matrix, fail_on or "kernel") or status)
         try:
             inspections: list[Inspection] = []
-            targets = dict.fromkeys(chosen.target for chosen in gpus)
+            targets = gpu_names(gpus)
             total = len(sources) * len(targets)
             with progress(lambda: _compiled(len(inspections), total), shared=False):
-                for target in targets:
-                    inspect_sources(sources, target, inspections)
+                for target, name in targets.items():
+                    inspect_sources(sources, target, inspections, name)
             beside = None
             if against is not None:
                 beside = _against(against, inspections, inspected)
@@ -604,7 +605,7 @@ def _against(
 ) -> tuple[Inspection, Inspection]:
     """Return the inspected kernel and the one to compare it with: another kernel or GPU."""
     from ttools.core.compilation.inspection import inspect_sources
-    from ttools.core.gpus.devices import read_gpu
+    from ttools.core.gpus.devices import gpu_names, read_gpu
 
     if len(inspections) != 1:
         kernels = ", ".join(sorted({item.source.name for item in inspections}))
@@ -618,8 +619,9 @@ def _against(
         kernels = ", ".join(sorted({item.name for item in named}))
         raise UsageError(f"--against compares one kernel, but {other} has {kernels}; use --only")
     if named:
-        return base, inspect_sources(named, base.target)[0]
-    return base, inspect_sources([base.source], read_gpu(other).target)[0]
+        return base, inspect_sources(named, base.target, gpu=base.gpu)[0]
+    ((target, name),) = gpu_names([read_gpu(other)]).items()
+    return base, inspect_sources([base.source], target, gpu=name)[0]
 
 
 def _save(inspections: Sequence[Inspection], folder: Path) -> None:

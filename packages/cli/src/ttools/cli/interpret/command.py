@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
 from ttools.cli import exit_codes, options
+from ttools.cli.blocks import block, table
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import (
     keep_stdout_for_report,
-    new_table,
     require_folder,
     say,
     say_interrupted,
@@ -41,24 +40,27 @@ from ttools.core.process.child_launches import child_launches
 from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ttools.interpreter.api import Interpretation
     from ttools.interpreter.run.stats import KernelStats
     from ttools.watch.api import WatchedRun
 
 
-def as_table(costs: Sequence[KernelStats]) -> Table:
+def _as_table(costs: Sequence[KernelStats]) -> RenderableType:
     """Return the report as a table in milliseconds, slowest kernel first."""
-    numbers = ("launches", "programs", "front end ms", "compile ms", "run ms", "cached")
-    table = new_table("Kernel launches", ["kernel"], numbers)
-    for cost in sorted(costs, key=lambda cost: sum(_times(cost)), reverse=True):
-        table.add_row(
+    names = ("kernel", "launches", "programs", "front end ms", "compile ms", "run ms", "cached")
+    rows = [
+        (
             cost.kernel,
             f"{cost.launches:,}",
             f"{cost.programs:,}",
             *(f"{seconds * 1e3:,.2f}" for seconds in _times(cost)),
             f"{cost.cache_hits:,}",
         )
-    return table
+        for cost in sorted(costs, key=lambda cost: sum(_times(cost)), reverse=True)
+    ]
+    return block("Kernel launches", [], table(names, rows, left=["kernel"], always=names))
 
 
 def _times(cost: KernelStats) -> tuple[float, float, float]:
@@ -90,7 +92,7 @@ def report_statistics(
         script = {"target": target, "exit_code": exit_code}
         write_json(stats_as_data(costs, script), output, None if on_stdout else sys.stderr)
     else:
-        write_tables([as_table(costs)], output, stdout() if on_stdout else stderr())
+        write_tables([_as_table(costs)], output, stdout() if on_stdout else stderr())
 
 
 _look = partial(typer.Option, rich_help_panel="Inspecting values")

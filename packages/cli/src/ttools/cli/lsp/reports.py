@@ -47,11 +47,15 @@ class Loaded:
         made: Time in seconds since 1970; for a run, the time of its start.
         findings: Findings of a run of `sanitize`.
         lines: Line counts of a run of `profile`.
+        status: Exit status of the script.
+        launched: False if a run of `sanitize` saw no launch of a kernel.
     """
 
     made: float
     findings: tuple[Finding, ...] = ()
     lines: tuple[LineCounts, ...] = ()
+    status: int = 0
+    launched: bool = True
 
 
 def load(path: Path, made: float | None = None) -> Loaded:
@@ -73,7 +77,14 @@ def load(path: Path, made: float | None = None) -> Loaded:
         profile = read_json_document(path, _PROFILE, "profile", _Profile)
         return Loaded(when, lines=tuple(profile.lines))
     if schema == REPORT:
-        return Loaded(when, findings=read_findings(path))
+        script = data.get("script")
+        status = script.get("exit_code") if isinstance(script, dict) else None
+        return Loaded(
+            when,
+            findings=read_findings(path),
+            status=status if isinstance(status, int) else 0,
+            launched=bool(data.get("launches", True)),
+        )
     raise UsageError(
         f"`{path}` is not a report: write one with `ttools sanitize` or `ttools profile`, "
         "--format json --output FILE"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -37,7 +38,8 @@ from ttools.core.findings.edits import edit_of
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation, extent, location_of_line, source_lines
 from ttools.core.process.worker import exit_text
-from ttools.core.reports.text import detail_lines, headline, witness_text
+from ttools.core.reports.report import counted
+from ttools.core.reports.text import argument_lines, detail_lines, headline, witness_text
 from ttools.profiler.metrics import phrases
 
 SOURCE = "ttools"
@@ -60,7 +62,7 @@ def diagnostics(reports: Reports, codec: PositionCodec) -> dict[str, list[types.
 def _diagnostic(
     location: SourceLocation, finding: Finding, stale: bool, codec: PositionCodec
 ) -> types.Diagnostic:
-    lines = [finding.message, witness_text(finding), *finding.notes]
+    lines = [finding.message, witness_text(finding), *argument_lines(finding)]
     lines += [f"help: {finding.help}"] if finding.help else []
     lines += [f"({_STALE})"] if stale else []
     return types.Diagnostic(
@@ -302,10 +304,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
+#: Matches an error of ttools, and the last line of a traceback.
+_ERROR = re.compile(r"error: |[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b")
+
+
 def _last_error(said: str) -> str:
     """Return the last line that reports an error."""
     lines = [line for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error: ")]
+    errors = [line for line in lines if _ERROR.match(line)]
     return (errors or lines or [""])[-1].removeprefix("error: ").strip()
 
 
@@ -425,7 +431,18 @@ class Server(LanguageServer):
         self.publish()
         if command == "profile":
             return f"{len(outcome.report.lines):,} lines counted; hover over a line for its counts"
-        return f"{len(outcome.report.findings):,} findings"
+        findings = counted(len(outcome.report.findings), "finding")
+        incomplete = ""
+        if outcome.report.status:
+            incomplete = (
+                f"the script ended with status {outcome.report.status}, so only its launches until "
+                f"then were checked: {_last_error(outcome.said)}"
+            )
+        elif not outcome.report.launched:
+            incomplete = "the script launched no Triton kernel, so nothing was checked"
+        if incomplete:
+            self.show(f"{' '.join(key[1:])}: {incomplete}", types.MessageType.Warning)
+        return f"{findings}; {incomplete}" if incomplete else findings
 
     @contextlib.asynccontextmanager
     async def _progress(self, title: str) -> Any:

@@ -179,19 +179,23 @@ def _is_instruction(line: str) -> bool:
     return re.match(r"\s+(?:@!?%?\w+\s+)?[a-z][\w.:]*(?:\s|;|$)", line) is not None
 
 
-# ---- SASS: `//## File "…", line 4` before its instructions
+# ---- SASS: `//## File "…", line 4` before its instructions, then lines of calls if it is inlined
 
-_SASS_LINE = re.compile(rf"\s*//## File ({_STRING}), line (\d+)")
+_SASS_LINE = re.compile(rf"\s*//## File ({_STRING}), line (\d+)( inlined at)?")
 
 
 def _sass(text: str) -> Iterator[StageLine]:
     location: SourceLocation | None = None
+    is_call = False
     for number, line in enumerate(text.splitlines(), 1):
         if position := _SASS_LINE.match(line):
-            file = unescape_assembly(position[1][1:-1])
-            location = SourceLocation(file, int(position[2]), 0) if position[2] != "0" else None
+            if not is_call:
+                file = unescape_assembly(position[1][1:-1])
+                location = SourceLocation(file, int(position[2]), 0) if position[2] != "0" else None
+            is_call = position[3] is not None
             continue
         is_code = re.match(r"\s+/\*[0-9a-f]+\*/", line) is not None
+        is_call = is_call and not is_code
         yield StageLine(number, line, location if is_code else None)
 
 

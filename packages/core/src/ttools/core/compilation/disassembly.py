@@ -14,12 +14,12 @@ _SECONDS = 120
 
 
 def disassemble(cubin: bytes) -> str:
-    """Return machine code with source lines, as nvdisasm prints it.
+    """Return machine code with source lines and those of inlined calls, as nvdisasm prints it.
 
     Raises:
         TtoolsError: The tool is missing or failed.
     """
-    listing = _run("nvdisasm", ["-g", "-c"], cubin)
+    listing = _run("nvdisasm", ["-gi", "-c"], cubin)
     # Blank lines separate sections and are dropped.
     return "\n".join(line.rstrip() for line in listing.splitlines() if line.strip())
 

@@ -46,7 +46,7 @@ def write_page(
     """
     return render_page(
         _PAGE,
-        gpu=", ".join(dict.fromkeys(inspection.target.name for inspection in inspections)),
+        gpu=", ".join(dict.fromkeys(inspection.gpu_name for inspection in inspections)),
         heading=_heading(inspections),
         comparison=comparison_rows(*compared) if compared else None,
         recompilations=[item.lines() for item in repeated],
@@ -61,8 +61,8 @@ def _heading(inspections: Sequence[Inspection]) -> str:
     titles = list(dict.fromkeys(map(title, inspections)))
     if len(titles) < 2:
         return "".join(titles)
-    targets = list(dict.fromkeys(inspection.target.name for inspection in inspections))
-    return f"{counted(len(titles), 'compiled kernel')} for {', '.join(targets)}"
+    gpus = list(dict.fromkeys(inspection.gpu_name for inspection in inspections))
+    return f"{counted(len(titles), 'compiled kernel')} for {', '.join(gpus)}"
 
 
 def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[str, Any]:

@@ -65,10 +65,17 @@ class Inspection(ShowsItself):
 
     Attributes:
         recompiled: The changes that made another compilation necessary; empty for the first one.
+        gpu: The GPU as the user names it, such as `h100 (sm_90)`; empty for the target's name.
     """
 
     compilation: Compilation
     recompiled: tuple[Change, ...] = field(default=())
+    gpu: str = ""
+
+    @property
+    def gpu_name(self) -> str:
+        """The GPU in words, such as `h100 (sm_90)`."""
+        return self.gpu or self.target.name
 
     @classmethod
     def of_readings(cls, compilation: Compilation, readings: Readings) -> Inspection:
@@ -240,13 +247,17 @@ def _place(location: SourceLocation | None) -> dict[str, Any] | None:
 
 
 def inspect_sources(
-    sources: Sequence[KernelSource], target: Target, inspections: list[Inspection] | None = None
+    sources: Sequence[KernelSource],
+    target: Target,
+    inspections: list[Inspection] | None = None,
+    gpu: str = "",
 ) -> list[Inspection]:
     """Compile kernels for a target in order, and record why a kernel is compiled more than once.
 
     Args:
         inspections: A list to which each result is added as soon as it exists; a new list by
             default.
+        gpu: The GPU as the user names it, see `Inspection`.
 
     Raises:
         CompilationError: Triton's compiler rejects a kernel.
@@ -254,7 +265,7 @@ def inspect_sources(
     inspections = [] if inspections is None else inspections
     for n, source in enumerate(sources):
         inspections.append(
-            Inspection(compile_for(source, target), tuple(reason(sources[:n], source)))
+            Inspection(compile_for(source, target), tuple(reason(sources[:n], source)), gpu)
         )
     return inspections
 
@@ -276,7 +287,7 @@ def title(inspection: Inspection) -> str:
     """Return a title such as `softmax_kernel for sm_90, num_warps=4`."""
     options = inspection.source.options.items()
     text = "".join(f", {n}={v}" for n, v in options if _USUAL.get(n) != v)
-    return f"{inspection.source.name} for {inspection.target.name}{text}"
+    return f"{inspection.source.name} for {inspection.gpu_name}{text}"
 
 
 def _summary(inspection: Inspection) -> Iterator[str]:

@@ -10,15 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-#: File name without folders, and line number.
 from ttools.core.compilation.string_escapes import unescape_assembly
+from ttools.core.ownership import is_triton_file
 
+#: File name without folders, and line number.
 Line = tuple[str, int]
 
 _INSTRUCTION = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z0-9_]+(?:\.[A-Za-z0-9_]+)*)\s*(.*?)\s*;"
 )
-_PLACE = re.compile(r'//## File "((?:[^"\\]|\\.)*)", line (\d+)')
+#: A source line; if it was inlined, the next such line in the listing is that of the call.
+_PLACE = re.compile(r'//## File "((?:[^"\\]|\\.)*)", line (\d+)( inlined at)?')
 _LABEL = re.compile(r"^(\.L_\w+):")
 _TARGET = re.compile(r"\((\.L_\w+)\)|(\.L_x_\d+)")
 _COMPARISON = re.compile(r"(U?P\d+), U?PT, ([-\w.]+), ([-\w.]+), U?PT")
@@ -39,6 +41,8 @@ class Instruction:
         guard: The predicate that controls execution, such as `!P0`; empty if there is none.
         rare: True if the instruction is in the rarely executed part of a library function that
             handles extreme values.
+        user_line: Innermost line outside Triton's own functions: for an instruction of `tl.sum`,
+            the line that calls it.
     """
 
     opcode: str
@@ -46,6 +50,7 @@ class Instruction:
     guard: str
     line: Line | None
     rare: bool = False
+    user_line: Line | None = None
 
     @property
     def name(self) -> str:
@@ -98,15 +103,23 @@ def read_machine_code(listing: str) -> MachineCode:
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     line: Line | None = None
+    user_line: Line | None = None
+    is_call = False
     for text in listing.splitlines():
         if instruction := _INSTRUCTION.match(text):
+            is_call = False
             # Instructions with `@!PT` never execute; they are padding.
             if instruction[1] != "!PT" and instruction[2] != "NOP":
-                instructions.append(
-                    Instruction(instruction[2], instruction[3], instruction[1] or "", line)
-                )
+                opcode, operands, guard = instruction[2], instruction[3], instruction[1] or ""
+                instructions.append(Instruction(opcode, operands, guard, line, user_line=user_line))
         elif place := _PLACE.search(text):
-            line = unescape_assembly(place[1]).rpartition("/")[2], int(place[2])
+            file = unescape_assembly(place[1])
+            named = file.rpartition("/")[2], int(place[2])
+            if not is_call:
+                line, user_line = named, None
+            if user_line is None and not is_triton_file(file):
+                user_line = named
+            is_call = place[3] is not None
         elif label := _LABEL.match(text):
             labels[label[1]] = len(instructions)
     for first, last in _detours(instructions, labels):

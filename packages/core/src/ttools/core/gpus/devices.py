@@ -6,7 +6,7 @@ The published data of devices is in `products.py`, the limits of multiprocessors
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,7 @@ __all__ = [
     "device_called",
     "device_of",
     "device_of_machine",
+    "gpu_names",
     "one_gpu",
     "read_device",
     "read_device_file",
@@ -41,10 +42,12 @@ class Gpu:
         target: The architecture, for which kernels are compiled.
         device: Published data of the GPU; for an architecture, those of the first GPU in the table
             that has it. None if there is none.
+        is_product: True if the user names the product.
     """
 
     target: Target
     device: Device | None
+    is_product: bool = False
 
 
 def read_gpu(gpu: str | Device) -> Gpu:
@@ -58,11 +61,11 @@ def read_gpu(gpu: str | Device) -> Gpu:
         UsageError: There is no such GPU; the message has the most similar names, or lists all.
     """
     if isinstance(gpu, Device):
-        return Gpu(target=gpu.target, device=gpu)
+        return Gpu(target=gpu.target, device=gpu, is_product=True)
     text = gpu
     for device in DEVICES.values():
         if _plain(text) == _plain(device.name):
-            return Gpu(target=device.target, device=device)
+            return Gpu(target=device.target, device=device, is_product=True)
     target = find_target(text)
     if target is not None:
         return Gpu(target=target, device=device_of(target.name))
@@ -72,6 +75,19 @@ def read_gpu(gpu: str | Device) -> Gpu:
         "`profile` and `tune` also read a description from a file: --device-file FILE"
     )
     raise UsageError(f"there is no GPU `{text}`{hint or names}")
+
+
+def gpu_names(gpus: Iterable[Gpu]) -> dict[Target, str]:
+    """Return how reports name the GPUs of each target: `h100 (sm_90)`, or `sm_90` if only that."""
+    products: dict[Target, list[str]] = {}
+    for gpu in gpus:
+        names = products.setdefault(gpu.target, [])
+        if gpu.is_product and gpu.device is not None and gpu.device.name not in names:
+            names.append(gpu.device.name)
+    return {
+        target: f"{', '.join(names)} ({target.name})" if names else target.name
+        for target, names in products.items()
+    }
 
 
 def one_gpu(gpu: str | Device | None, device: str | Device | None) -> str | Device | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +43,24 @@ class Unproved:
         return f"{where}not proved: {self.reason}{about}"
 
 
+@dataclass(frozen=True)
+class SizeRelation:
+    """A relation between the sizes of a launch that is a condition of a verdict.
+
+    Attributes:
+        text: The relation as a formula, such as `offsets_ptr.shape[0] = n + 1`.
+        launches: Number of launches with different sizes for which the relation was observed.
+    """
+
+    text: str
+    launches: int
+
+    @property
+    def is_hypothesis(self) -> bool:
+        """True if the relation was observed for only one launch."""
+        return self.launches < 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelSizes:
     """The verdict on the launches of one kernel.
@@ -56,6 +74,7 @@ class KernelSizes:
         failure: Description of the failure.
         unproved: Goals that were neither proved nor shown to be wrong.
         scope: The sizes in words; by default the ranges of `checked`.
+        relations: Relations between sizes that are conditions of the verdict.
     """
 
     kernel: str
@@ -65,6 +84,7 @@ class KernelSizes:
     failure: str = ""
     unproved: tuple[Unproved, ...] = ()
     scope: str = ""
+    relations: tuple[SizeRelation, ...] = ()
 
     @property
     def verdict(self) -> Literal["failed", "unknown", "proved"]:
@@ -73,13 +93,19 @@ class KernelSizes:
             return "failed"
         return "unknown" if self.unproved else "proved"
 
+    @property
+    def whole_scope(self) -> str:
+        """The sizes in words, with the relations between them."""
+        return (self.scope or ranges_text(self.checked)) + relations_text(self.relations)
+
     def text(self, root: Path) -> str:
-        """Return the verdict as a sentence without formulas."""
+        """Return the verdict as a sentence; relations between sizes are its only formulas."""
         name = f"`{self.kernel}`" if self.kernel.isidentifier() else self.kernel
         if self.failing is not None:
             least = ", the least failing size" if self.is_least else ""
-            return f"{name}: failed at {point_text(self.failing)}{least}"
-        scope = self.scope or ranges_text(self.checked)
+            related = relations_text(self.relations)
+            return f"{name}: failed at {point_text(self.failing)}{least}{related}"
+        scope = self.whole_scope
         text = f"{name}: {self.verdict}{f' for {scope}' if scope else ''}"
         if not self.unproved:
             return text
@@ -131,7 +157,7 @@ class SizesVerdict:
     @property
     def scope(self) -> str:
         """The sizes in words."""
-        scopes = dict.fromkeys(kernel.scope for kernel in self.by_kernel if kernel.scope)
+        scopes = dict.fromkeys(kernel.whole_scope for kernel in self.by_kernel if kernel.scope)
         return "; ".join(scopes) or ranges_text(self.checked)
 
     def as_data(self) -> dict[str, Any]:
@@ -143,7 +169,11 @@ class SizesVerdict:
                 {
                     "kernel": kernel.kernel,
                     "verdict": kernel.verdict,
-                    "scope": kernel.scope or ranges_text(kernel.checked),
+                    "scope": kernel.whole_scope,
+                    "relations": [
+                        {"text": relation.text, "launches": relation.launches}
+                        for relation in kernel.relations
+                    ],
                     "failing": None if kernel.failing is None else dict(kernel.failing),
                 }
                 for kernel in self.by_kernel
@@ -175,6 +205,16 @@ def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:
         f"{name} = {low:,}" if low == high else f"{name} = {low:,} to {high:,}"
         for name, (low, high) in ranges.items()
     )
+
+
+def relations_text(relations: Iterable[SizeRelation]) -> str:
+    """Return how a sentence about sizes continues with their relations; empty without relations."""
+    texts: dict[bool, list[str]] = {False: [], True: []}
+    for relation in relations:
+        texts[relation.is_hypothesis].append(relation.text)
+    observed, hypotheses = (" and ".join(part) for part in texts.values())
+    text = f", with {observed}" if observed else ""
+    return f"{text}, under the hypothesis that {hypotheses}" if hypotheses else text
 
 
 def point_text(sizes: Mapping[str, int]) -> str:

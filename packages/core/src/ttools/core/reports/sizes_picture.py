@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_text
+from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_text, relations_text
 
 WIDTH = 900
 _LEFT, _RIGHT = 10, 890
@@ -108,7 +108,8 @@ def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator
     last = high if first is None else first - 1
     others = len(verdict.checked) > 1
     if low <= last and (first is None or verdict.is_least):
-        title = f"proved for {ranges_text({name: (low, last)})}"
+        related = relations_text(verdict.relations)
+        title = f"proved for {ranges_text({name: (low, last)})}{related}"
         if first is not None and others:
             title += ", with the other sizes as in the failure"
         yield axis.part("proved", low, last, title)

@@ -38,7 +38,8 @@ class Executed:
             lines.
         shared: Number of wavefronts: an access to shared memory takes one or more of these passes.
         conflicts: Number of additional wavefronts due to lanes that request different words of one
-            bank, by the source line of the access; the key None stands for unknown lines.
+            bank, by the line of the user's code that makes the access or calls the library
+            function that does; the key None stands for unknown lines.
     """
 
     units: Counter[str]
@@ -95,7 +96,7 @@ def executed_of(code: MachineCode, trips: Sequence[float]) -> Executed:
             if at in banks:
                 shared += times * banks[at]
                 if (more := banks[at] - least_wavefronts(instruction)) > 0:
-                    line = instruction.line
+                    line = instruction.user_line
                     conflicts[line] = conflicts.get(line, 0.0) + times * more
     return Executed(units=units, lines=lines, shared=shared, conflicts=conflicts)
 

@@ -19,7 +19,9 @@ from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
 from ttools.profiler.metrics import (
     ACCESSES,
+    FIRST_COLUMNS,
     KERNELS,
+    Metric,
     by_name,
     chosen,
     finite,
@@ -61,6 +63,8 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
         projection=PROJECTION if "projected_s" in names else "",
         configs=any(row["config"] for row in rows),
         columns=[_METRICS[name] for name in names],
+        first=FIRST_COLUMNS,
+        further=sum(name not in FIRST_COLUMNS for name in names),
         rows=[_shown(row, names) for row in rows],
         hottest=_hottest(profiled),
         timed=bool(profiled.lines["time_s"].gt(0).any()),
@@ -92,11 +96,14 @@ def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         "config": row["config"],
         "location": location,
         "cells": [
-            (row.get(name), metric.text(row.get(name)), f"{metric.heading}: {metric.description}")
-            for name in names
-            for metric in [_METRICS[name]]
+            (metric, row.get(metric.name), metric.text(row.get(metric.name)), _meaning(metric))
+            for metric in map(_METRICS.__getitem__, names)
         ],
     }
+
+
+def _meaning(metric: Metric) -> str:
+    return f"{metric.heading}: {metric.description}"
 
 
 # --- sources --------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
-from ttools.core.location import location_of_line
+from ttools.core.location import location_of_line, user_location
 from ttools.core.reports.sizes import Unproved
 from ttools.ir.expr import SIZE, Symbol
 from ttools.prove.analysis import Analysis
@@ -16,14 +17,19 @@ from ttools.prove.api import SizesResult
 from ttools.prove.contracts import Promise, contracts, promise_text
 from ttools.prove.report import make_report
 from ttools.prove.result import Defect, Result, unique
-from ttools.prove.trace.inference import infer_template, with_counts
+from ttools.prove.symbolic.conditions import DATA_DECIDE
+from ttools.prove.trace.inference import infer_template
 from ttools.prove.trace.launches import ScriptTrace, TracedCall
 from ttools.prove.trace.random_tensors import RandomTensors
+from ttools.prove.trace.relations import candidates
 from ttools.prove.trace.template import Template
 from ttools.prove.witness import with_witnesses
 
 #: Maximum number of templates that are checked.
 _MOST = 32
+#: Maximum number of relations between sizes that are tried for a launch.
+_MOST_RELATIONS = 8
+_Attempt: TypeAlias = "tuple[Template, Result]"
 
 
 def check_launches(
@@ -73,7 +79,7 @@ def check_launches(
             total.abstained.append(Unproved(reason, kernel=template.launch.kernel))
             break
         promised = {n: p for n, p in assume.items() if has_table(template.launch, n)}
-        _add(total, check_launch(template, ranges, seconds, promised)[1])
+        _add(total, check_launch(template, ranges, seconds, promised, trace.launches)[1])
     for name in ranges:
         if name not in total.checked:
             total.abstained.append(Unproved(f"no launch has a size named `{name}`"))
@@ -118,18 +124,23 @@ def check_launch(
     ranges: Mapping[str, tuple[int, int]],
     seconds: float,
     promised: Mapping[str, Promise],
+    launches: Sequence[TracedCall] = (),
 ) -> tuple[Template, Result]:
     """Check one launch for all sizes.
 
     It is partly a guess what the extents of the grid count (blocks of an argument, or elements of
     an axis) and which tensors grow with a size. If several templates are possible, the one with the
-    fewest defects is used.
+    fewest defects is used. If a failure disappears because sizes are related in a way
+    that holds at all recorded launches, this relation becomes a condition of the verdict.
+
+    Args:
+        launches: All launches of the script, with which relations are compared.
 
     Returns:
         The template and its result.
     """
 
-    def checked(reading: Template) -> tuple[Template, Result]:
+    def checked(reading: Template) -> _Attempt:
         return reading, _check(reading, ranges, seconds, promised)
 
     best = checked(template)
@@ -137,19 +148,15 @@ def check_launch(
         other = infer_template(template.launch, ranges, template.memory, by_axis=True)
         if other.key != template.key:
             best = min(best, checked(other), key=_wrong)
-    if best[1].defects:
-        at_fault = {
-            d.launch.names[d.event.argument] for d in best[1].defects if d.event.argument >= 0
-        }
-        counting = with_counts(best[0], at_fault)
-        if counting is not None:
-            best = min(best, checked(counting), key=_wrong)
+    best = _related(best, checked, launches, ranges, seconds)
     if best[1].defects and best[0].computed:
         # The launch may fail at other sizes only because its constants are those of the recorded
         # sizes.
         best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
         if not best[1].defects:
+            conditional = best[1].conditional
             best = checked(best[0].with_computed())
+            best[1].conditional = conditional
     template, result = best
     result.defects = with_witnesses(
         result.defects, RandomTensors(template, promised).launch_at_ends
@@ -157,7 +164,76 @@ def check_launch(
     return template, result
 
 
-def _wrong(attempt: tuple[Template, Result]) -> tuple[int, bool]:
+def _related(
+    best: _Attempt,
+    checked: Callable[[Template], _Attempt],
+    launches: Sequence[TracedCall],
+    ranges: Mapping[str, tuple[int, int]],
+    seconds: float,
+) -> _Attempt:
+    """Return the result under the relations between sizes that make failures disappear.
+
+    A failure that disappears under a relation of which there is only one launch as evidence is kept
+    in `Result.conditional`.
+
+    Args:
+        best: The best result without relations.
+        checked: Checks a template.
+        launches: All launches of the script, with which relations are compared.
+        ranges: Ranges of the sizes that the user names.
+        seconds: Time limit for all relations together; the last one may exceed it.
+    """
+    spent = 0.0
+    tried: set[object] = {best[0].key}
+    is_better = True
+    while is_better:
+        is_better = False
+        template, result = best
+        at_fault = {
+            d.launch.names[d.event.argument] for d in result.defects if d.event.argument >= 0
+        }
+        for relation in candidates(template, at_fault, launches, ranges) if at_fault else ():
+            relations = [*template.relations, relation]
+            other = infer_template(
+                template.launch, ranges, template.memory, template.by_axis, relations
+            )
+            is_possible = all(r.formula.names <= other.sizes.keys() for r in relations)
+            if not is_possible or other.key in tried:
+                continue
+            if len(tried) > _MOST_RELATIONS or spent > seconds:
+                return best
+            tried.add(other.key)
+            attempt = checked(other)
+            spent += attempt[1].seconds
+            gone = _disappeared(result, attempt[1])
+            if gone:
+                text = relation.stated.text if relation.stated.is_hypothesis else ""
+                conditional = [replace(defect, depends_on=text) for defect in gone if text]
+                attempt[1].conditional = [*result.conditional, *conditional]
+                best, is_better = attempt, True
+                break
+    return best
+
+
+def _disappeared(before: Result, after: Result) -> list[Defect]:
+    """Return the defects that disappear under a relation; empty if not all changes are known.
+
+    A defect has disappeared only if its access is proved, except for what depends on loaded data.
+    """
+    left = {defect.key for defect in after.defects}
+    gone = [defect for defect in before.defects if defect.key not in left]
+    if not after.launches or not left <= {defect.key for defect in before.defects}:
+        return []
+    undecided = [a for a in after.abstained if a.phrase != DATA_DECIDE]
+    for defect in gone:
+        places = (user_location(defect.event.op.location), location_of_line(defect.launch.line))
+        lines = {(place.file, place.line) for place in places if place is not None}
+        if any(a.line is None or (a.file, a.line) in lines for a in undecided):
+            return []
+    return gone
+
+
+def _wrong(attempt: _Attempt) -> tuple[int, bool]:
     """Return a key for comparing the results of templates; the best result has the smallest key."""
     _, result = attempt
     return len(result.defects), result.verdict != "proved"
@@ -177,6 +253,7 @@ def _check(
     ends = template.ends(ranges)
     result = Analysis(template.run, ends, seconds, promised, within=template.within).analyse()
     result.scope, result.memory = template.scope(ranges), template.memory
+    result.relations = [relation.stated for relation in template.relations]
     if not (result.launches or result.abstained):
         reason = f"no launch is possible for {result.scope}"
         result.abstained.append(Unproved(reason, kernel=kernel, phrase="no launch is possible"))
@@ -215,6 +292,12 @@ def _add(total: Result, result: Result) -> None:
         is_least = other.is_least and defect.is_least and len(first.sizes) == 1
         defects[defect.key] = replace(first, is_least=is_least, others=other.others + 1)
     total.defects = sorted(defects.values(), key=_product)
+    total.conditional = [
+        defect
+        for key, defect in {d.key: d for d in (*result.conditional, *total.conditional)}.items()
+        if key not in defects
+    ]
+    total.relations = list(dict.fromkeys((*total.relations, *result.relations)))
     total.launches += result.launches
     total.abstained = unique([*total.abstained, *result.abstained])
     total.by_solver += result.by_solver

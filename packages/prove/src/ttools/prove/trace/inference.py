@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ttools.core.gpus.memory import DEFAULT_MEMORY, memory_text
-from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv, product
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv, product, with_symbols
 from ttools.prove.grids import grid_limits
-from ttools.prove.trace.launches import TracedCall
+from ttools.prove.trace.launches import TracedCall, axis_name
 from ttools.prove.trace.template import (
     LARGE_SIZE,
     Layout,
+    Relation,
     Template,
     is_dense,
     kept_extents,
@@ -43,6 +45,7 @@ def infer_template(
     freed: Mapping[str, object],
     memory: int | None = None,
     by_axis: bool = False,
+    relations: Sequence[Relation] = (),
 ) -> Template:
     """Infer the template of a launch.
 
@@ -53,11 +56,12 @@ def infer_template(
         by_axis: If True, an extent of the grid that equals the extent of an axis is assumed to be
             that extent instead of a number of blocks of an argument, and one that equals the number
             of blocks of a constant axis is assumed to be constant.
+        relations: Relations between sizes that are assumed.
     """
-    names = _names(launch)
+    names = size_names(launch)
     every = {n: as_expr(Symbol(name, "size", SIZE)) for n, name in names.items()}
     used = _explaining(launch, names, every)
-    constants = _constants(launch)
+    constants = divisors(launch)
     fixed_by = kept_extents(launch)
     for name in launch.constants - launch.decided:
         source = launch.provenances.get(name)
@@ -65,19 +69,29 @@ def infer_template(
             fixed_by |= extents_of(source)
     for source in _followed(launch, constants=False):
         fixed_by |= rounded_extents(source)  # host code takes another path for each power
+    symbols = {symbol.name: symbol for expr in every.values() for symbol in expr.symbols()}
+    formulas = [with_symbols(relation.formula, symbols) for relation in relations]
+    placed = {p: f for r, f in zip(relations, formulas, strict=True) for p in r.places}
+    varied = {name for formula in formulas for name in formula.names} | freed.keys()
     sizes = {
         name: number
         for number, name in names.items()
         if number not in fixed_by
-        and (name in freed or (number in used and number not in constants))
+        and (name in varied or (number in used and number not in constants))
     }
-    named = {number: every[number] for number in sizes.values()}
+    # A size that a relation determines is replaced wherever it occurs.
+    related = {sizes.pop(name): formula for name, formula in placed.items() if name in sizes}
+    named = {number: every[number] for number in sizes.values()} | related
     origins = _origins(launch, sizes, named)
     computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
     derived |= {n: with_extents(source, named) for n, source in computed.items()}
+    shapes = {n: shape_of(t, {**derived, **named}) for n, t in launch.tensors.items()}
     layouts = of_shared_storages(
-        {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
+        {
+            n: layout_of(t, [placed.get(axis_name(n, axis), f) for axis, f in enumerate(shapes[n])])
+            for n, t in launch.tensors.items()
+        }
     )
     strides: dict[int, Expr] = {}
     for layout in layouts.values():
@@ -99,7 +113,7 @@ def infer_template(
         if type(value) is int and name not in launch.constants:
             source = launch.provenances.get(name)
             expr = with_extents(source, named) if source is not None else passed.get(name)
-            expr = expr or named.get(value)
+            expr = placed.get(name) or expr or named.get(value)
             expr = expr or taken.get(value) or strides.get(value)
             expr = expr or (None if value in fixed else origins.of(value))
             scalars[name] = expr or as_expr(value)
@@ -123,60 +137,9 @@ def infer_template(
     for axis, source in enumerate(launch.grid_provenances):
         if source is not None:
             grid[axis] = with_extents(source, named)
+        grid[axis] = placed.get(f"grid[{axis}]", grid[axis])
     if memory is None and not sizes.keys() <= freed.keys():
         memory = DEFAULT_MEMORY
-    return _template(launch, sizes, named, layouts, scalars, grid, memory)
-
-
-def with_counts(template: Template, parameters: Container[str]) -> Template | None:
-    """Return the template in which a constant axis of some tensors counts blocks of a size.
-
-    For example, a buffer with one element for each block has one element if there is one block,
-    and then looks like a batch of one.
-
-    Args:
-        parameters: Names of the parameters that these tensors are passed to.
-
-    Returns:
-        The template, or None if no axis can be such a count.
-    """
-    counts = {
-        formula.at(template.sizes): formula
-        for size in template.named.values()
-        for length in sorted(_constants(template.launch))
-        if (formula := ceildiv(size, as_expr(length))).names
-    }
-    layouts = dict(template.layouts)
-    for name, layout in template.layouts.items():
-        if name in parameters and is_dense(layout.tensor):
-            axes = [
-                n
-                for n, f in enumerate(layout.shape)
-                if layout.tensor.provenance(n) is None
-                and f.constant is not None
-                and f.constant in counts
-            ]
-            if axes:
-                count = counts[layout.shape[axes[0]].constant or 0]
-                shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
-                layouts[name] = layout_of(layout.tensor, shape)
-    if layouts == template.layouts:
-        return None
-    memory, scalars = template.memory, template.scalars
-    return _template(
-        template.launch, template.sizes, template.named, layouts, scalars, template.grid, memory
-    )
-
-
-def _template(
-    launch: TracedCall,
-    sizes: dict[str, int],
-    named: Mapping[int, Expr],
-    layouts: Mapping[str, Layout],
-    scalars: Mapping[str, Expr],
-    grid: Sequence[Expr],
-    memory: int | None,
-) -> Template:
     stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes and memory is not None:
         stated.append(f"the tensors of a launch fit in {memory_text(memory)} of memory")
@@ -191,8 +154,11 @@ def _template(
         for n, source in launch.provenances.items()
         if n in launch.constants - launch.decided
     }
-    computed = {n: f for n, source in sources.items() if (f := with_extents(source, named)).names}
-    return Template(launch, sizes, named, layouts, scalars, grid, memory, stated, computed)
+    constant_formulas = {
+        n: f for n, source in sources.items() if (f := with_extents(source, named)).names
+    }
+    template = Template(launch, sizes, layouts, scalars, grid, memory, stated, constant_formulas)
+    return replace(template, by_axis=by_axis, relations=relations)
 
 
 def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
@@ -253,7 +219,7 @@ def _counts_blocks(formula: Expr) -> bool:
     return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
 
 
-def _constants(launch: TracedCall) -> set[int]:
+def divisors(launch: TracedCall) -> set[int]:
     """Return the constants of the kernel that host code may have divided by."""
     names = launch.constants - launch.decided
     return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
@@ -314,7 +280,7 @@ def _derived(launch: TracedCall) -> set[int]:
     counts = {
         count
         for run in runs
-        for b in _constants(launch)
+        for b in divisors(launch)
         if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     derived = products | (counts & set(launch.grid))
@@ -331,24 +297,33 @@ def _is_beside(number: int, launch: TracedCall) -> bool:
     )
 
 
-def _names(launch: TracedCall) -> dict[int, str]:
-    """Return a name for each extent above 1: the name of an equal argument, if there is one."""
+def size_names(launch: TracedCall) -> dict[int, str]:
+    """Return a name for each extent above 1: the name of an equal argument, or else of the axis.
+
+    An axis is named as in Python, such as `x_ptr.shape[0]`. An extent of a tensor that the kernel
+    does not get is named after its length.
+    """
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     names: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
         for axis, length in enumerate(tensor.shape):
             is_extent = tensor.provenance(axis) in (None, extent_of(length))
             if length > 1 and length not in derived and is_extent:
-                names.setdefault(length, scalars.get(length, f"{name}_{axis}"))
+                names.setdefault(length, scalars.get(length, axis_name(name, axis)))
     for source in _followed(launch):
         for length in sorted(extents_of(source) - names.keys()):
-            names[length] = scalars.get(length, f"extent_{length}")
+            names[length] = scalars.get(length, _extent_name(length))
     return names
+
+
+def _extent_name(length: int) -> str:
+    """Return the name of an extent that no tensor of the launch has."""
+    return f"extent_{length}"
 
 
 def _origins(launch: TracedCall, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
     shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
-    return Origins(sizes, named.values(), shapes, sorted(_constants(launch)))
+    return Origins(sizes, named.values(), shapes, sorted(divisors(launch)))
 
 
 def _explaining(
@@ -384,12 +359,13 @@ def _stated(
     numbers: list[tuple[str, Expr, Expr | None]] = []
     for name, layout in layouts.items():
         shape = enumerate(layout.shape)
-        numbers += [(f"{name}.shape[{n}]", f, layout.tensor.provenance(n)) for n, f in shape]
+        numbers += [(axis_name(name, n), f, layout.tensor.provenance(n)) for n, f in shape]
         if not is_dense(layout.tensor):
             numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
-    numbers += [(n, f, launch.provenances.get(n)) for n, f in scalars.items() if n not in sizes]
+    numbers += [(n, f, launch.provenances.get(n)) for n, f in scalars.items()]
     axes = enumerate(grid)
     numbers += [(f"grid[{n}]", f, launch.grid_provenances[n]) for n, f in axes if f.constant != 1]
+    numbers = [(what, f, source) for what, f, source in numbers if str(f) != what]
     kernel = launch.kernel
     free = [f"{what} = {f}" for what, f, source in numbers if f.names and source is None]
     traced = [f"{what} = {f}" for what, f, source in numbers if f.names and source is not None]
@@ -406,6 +382,12 @@ def _stated(
         stated.append(f"for `{kernel}`, as computed by the script: {', '.join(traced)}")
     if fixed:
         stated.append(f"for `{kernel}`, at all sizes: {', '.join(fixed)}")
+    stated += [
+        f"for `{kernel}`: {name} is the extent of a tensor that the kernel does not receive, "
+        f"{number:,} in the recorded launch"
+        for name, number in sizes.items()
+        if name == _extent_name(number)
+    ]
     lost = [
         n for n in scalars if n not in launch.provenances and launch.arguments[n] in launch.taken
     ]

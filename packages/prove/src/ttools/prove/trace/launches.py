@@ -85,6 +85,19 @@ class TracedCall:
     def tensors(self) -> dict[str, TracedTensor]:
         return {n: a for n, a in self.arguments.items() if isinstance(a, TracedTensor)}
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The extents, integer arguments and extents of the grid, named as in reports."""
+        numbers = {n: a for n, a in self.arguments.items() if type(a) is int}
+        for name, tensor in self.tensors.items():
+            numbers |= {axis_name(name, n): extent for n, extent in enumerate(tensor.shape)}
+        return numbers | {f"grid[{n}]": extent for n, extent in enumerate(self.grid)}
+
+
+def axis_name(parameter: str, axis: int) -> str:
+    """Return the name in reports of the extent of a tensor along an axis."""
+    return f"{parameter}.shape[{axis}]"
+
 
 @dataclass
 class ScriptTrace:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.core.gpus.memory import memory_text
-from ttools.core.reports.sizes import ranges_text
+from ttools.core.reports.sizes import SizeRelation, ranges_text
 from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, product, with_symbols
 from ttools.prove.grids import grid_limits
 from ttools.prove.host.regions import Box, region
@@ -45,13 +45,34 @@ class Layout:
     elements: Expr
 
 
+@dataclass(frozen=True)
+class Relation:
+    """An assumed relation between sizes of a launch, such as `offsets_ptr.shape[0] = n + 1`.
+
+    Attributes:
+        places: Numbers of the launch that the relation determines, by their names in reports.
+        number: Their value in the recorded launch.
+        formula: The expression over sizes that they are assumed to equal.
+        launches: Number of recorded launches with different sizes for which the relation holds.
+    """
+
+    places: tuple[str, ...]
+    number: int
+    formula: Expr
+    launches: int
+
+    @property
+    def stated(self) -> SizeRelation:
+        """The relation in words, for the report."""
+        return SizeRelation(" = ".join((*self.places, str(self.formula))), self.launches)
+
+
 @dataclass
 class Template:
     """A launch whose numbers are expressions over sizes.
 
     Attributes:
         sizes: Values of the sizes in the recorded launch, by name.
-        named: Expressions of the sizes, by the values of the sizes in the recorded launch.
         layouts: Layouts of the tensors, by parameter.
         scalars: Expressions of the numbers passed, by parameter.
         grid: Expressions of the extents of the grid.
@@ -61,11 +82,12 @@ class Template:
         computed: Constants of the kernel that the script computes from sizes.
         computes: If True, the constants in `computed` are computed for each size; otherwise they
             keep their recorded values.
+        by_axis: What an extent of the grid is assumed to be, see `infer_template`.
+        relations: Relations between sizes that are assumed in addition to equal values.
     """
 
     launch: TracedCall
     sizes: dict[str, int]
-    named: Mapping[int, Expr]
     layouts: Mapping[str, Layout]
     scalars: Mapping[str, Expr]
     grid: Sequence[Expr]
@@ -73,6 +95,8 @@ class Template:
     assumptions: list[str] = field(default_factory=list)
     computed: Mapping[str, Expr] = field(default_factory=dict)
     computes: bool = False
+    by_axis: bool = False
+    relations: Sequence[Relation] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -162,8 +186,8 @@ class Template:
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
             shape = [e.at(sizes) for e in layout.shape]
-            for extent, source in zip(shape, layout.tensor.provenances, strict=False):
-                if source is not None and may_be_negative(source) and extent < 0:
+            for extent, formula in zip(shape, layout.shape, strict=True):
+                if may_be_negative(formula) and extent < 0:
                     return False  # torch refuses a negative extent, too
             elements = layout.elements.at(sizes)
             strides = [s.at(sizes) for s in layout.strides]
@@ -175,6 +199,8 @@ class Template:
         for name in self.launch.decided:
             del arguments[name]
         extents = tuple(extent.at(sizes) for extent in self.grid)
+        if self.relations and any(map(may_be_negative, self.grid)) and min(extents) < 0:
+            return False
         is_long = any(e > most for e, most in zip(extents, grid_limits(), strict=True))
         if is_long and any(sizes[name] > LARGE_SIZE for name in self.sizes):
             return False

@@ -41,6 +41,12 @@ headings.forEach((heading, column) => heading.addEventListener("click", () => {
   const order = (a, b) => (numeric ? key(a) - key(b) : key(a).localeCompare(key(b)));
   body.append(...[...body.rows].sort((a, b) => (down ? order(b, a) : order(a, b))));
 }));
+const further = document.getElementById("further");
+const fewer = "show fewer columns", more = further?.textContent;
+further?.addEventListener("click", () => {
+  const isShort = body.parentElement.classList.toggle("first");
+  further.textContent = isShort ? more : fewer;
+});
 function choose(kernel) {
   for (const source of document.querySelectorAll(".source")) {
     source.hidden = source.dataset.kernel !== kernel;
