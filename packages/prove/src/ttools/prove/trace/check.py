@@ -178,7 +178,7 @@ def _related(
 
     Args:
         best: The best result without relations.
-        checked: Checks a template.
+        checked: Returns a template with the result of its check.
         launches: All launches of the script, with which relations are compared.
         ranges: Ranges of the sizes that the user names.
         seconds: Time limit for all relations together; the last one may exceed it.
