@@ -195,7 +195,8 @@ def claims_a_long_answer(x):
     """Announce an answer that would fill the memory of the process that reads it."""
     from ttools.core.process.channel import Channel
 
-    (channel,) = (each for each in gc.get_objects() if type(each) is Channel)
+    open_ones = (each for each in gc.get_objects() if type(each) is Channel and each.fileno() >= 0)
+    (channel,) = open_ones
     channel._socket.send(struct.pack("<Q", 100 << 20))
     return honest(x)
 
