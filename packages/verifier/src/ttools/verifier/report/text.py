@@ -22,7 +22,7 @@ from ttools.verifier.cases.values import kind_of
 from ttools.verifier.result import CLAIMED, Failure, Verification
 
 #: Number of lines of a report that is not verbose, and of its part after the failures.
-_MOST_LINES, _MOST_LAST = 40, 16
+_MOST_LINES, _MOST_LAST = 40, 20
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
 #: Advice for passes that are weaker.
