@@ -89,6 +89,7 @@ def test_usage_errors(called_ttools: Run) -> None:
             "gpu: there is no GPU `h10`; did you mean `h100`",
         ),
         (["verify", "--gpu", "mi300x", f"{FILE}:right"], "emulates only CUDA devices"),
+        (["verify", "--memory", "much", f"{FILE}:right"], "is not an amount of memory"),
         (["verify", "--batch", ".", f"{FILE}:right"], "do not give other files"),
         (["verify", "--batch", ".", "--format", "github"], "html or junit, not github"),
         (["verify", "--batch", ".", "--format", "sarif"], "html or junit, not sarif"),

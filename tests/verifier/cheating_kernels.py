@@ -4,6 +4,7 @@ import _thread
 import ctypes
 import gc
 import os
+import struct
 import sys
 import time
 from typing import Any
@@ -187,6 +188,16 @@ def claims_timeouts(x):
         Channel.send = forged  # type: ignore[method-assign]
         return x
     _calls.append(x.shape)
+    return honest(x)
+
+
+def claims_a_long_answer(x):
+    """Announce an answer that would fill the memory of the process that reads it."""
+    from ttools.core.process.channel import Channel
+
+    open_ones = (each for each in gc.get_objects() if type(each) is Channel and each.fileno() >= 0)
+    (channel,) = open_ones
+    channel._socket.send(struct.pack("<Q", 100 << 20))
     return honest(x)
 
 

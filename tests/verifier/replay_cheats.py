@@ -803,6 +803,102 @@ def gradient_of_a_copy(x, w):
     return _Dot.apply(x, w)
 
 
+class _EncodedDot(torch.autograd.Function):
+    """A dot product of rows; `encode` and `decode` are kernels, between which torch multiplies."""
+
+    @staticmethod
+    def forward(ctx, x, w, encode, factor, decode):
+        ctx.save_for_backward(w.expand(x.shape))
+        ctx.how = encode, factor, decode
+        y = torch.empty(len(x))
+        block = triton.next_power_of_2(x.shape[1])
+        dot_kernel[(len(x),)](x, w, y, *x.stride(), w.stride(0), x.shape[1], BLOCK=block)
+        return y
+
+    @staticmethod
+    def backward(ctx, weights):
+        (w,), (encode, factor, decode) = ctx.saved_tensors, ctx.how
+        product = launched(encode, w) * (weights * factor)[:, None]
+        return (product if decode is None else launched(decode, product)), None, None, None, None
+
+
+def gradient_encoded(x, w):
+    """Let torch multiply a gradient by twice an argument, and halve the upstream gradient."""
+    return _EncodedDot.apply(x, w, double_kernel, 0.5, None)
+
+
+def gradient_decoded(x, w):
+    """Let a second kernel divide the product of an upstream gradient and of encoded elements."""
+    return _EncodedDot.apply(x, w, double_kernel, 1.0, half_kernel)
+
+
+@triton.jit
+def half_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 0.5, mask=c < n)
+
+
+@triton.jit
+def ones_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    # The value depends on the argument, but is 4 for all finite ones.
+    tl.store(y_ptr + row * n + c, tl.where(x * 0.0 == 0.0, 4.0, 5.0), mask=c < n)
+
+
+def row_sums_reference(x):
+    return 4.0 * x.sum(1)
+
+
+class _RowSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        y = torch.empty(len(x))
+        ones = torch.full((x.shape[1],), 4.0)
+        block = triton.next_power_of_2(x.shape[1])
+        dot_kernel[(len(x),)](x, ones, y, *x.stride(), 1, x.shape[1], BLOCK=block)
+        return y
+
+    @staticmethod
+    def backward(ctx, weights):
+        return launched(ones_kernel, ctx.saved_tensors[0]) * weights[:, None]
+
+
+def gradient_of_a_constant(x):
+    """Let torch multiply an upstream gradient by a constant that a kernel writes."""
+    return _RowSums.apply(x)
+
+
+def total_of_rows_reference(x):
+    return x.sum(0)
+
+
+def sums_encoded(x):
+    """Let torch add up all elements, which a kernel has doubled and another halves."""
+    return launched(half_kernel, launched(double_kernel, x).sum(0)[None])[0]
+
+
+def product_by_terms(x, w):
+    """Let torch add up all terms of a product of matrices, which a kernel has computed."""
+    (m, k), n = x.shape, w.shape[1]
+    terms = torch.empty(k, m, n)
+    block = triton.next_power_of_2(n)
+    terms_kernel[(m, k)](x, w, terms, *x.stride(), *w.stride(), m, n, BLOCK=block)
+    return terms.sum(0)
+
+
+@triton.jit
+def terms_kernel(x_ptr, w_ptr, y_ptr, sx0, sx1, sw0, sw1, m, n, BLOCK: tl.constexpr):
+    row, k = tl.program_id(0), tl.program_id(1)
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * sx0 + k * sx1)
+    w = tl.load(w_ptr + k * sw0 + c * sw1, mask=c < n)
+    tl.store(y_ptr + (k * m + row) * n + c, x * w, mask=c < n)
+
+
 @triton.jit
 def new_memory_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
     row, c = tl.program_id(0), tl.arange(0, BLOCK)

@@ -13,9 +13,11 @@ from ttools.verifier.api import verify
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.report.text import text_of
 from ttools.verifier.result import Verification
 from ttools.verifier.run.all_sizes import AllSizesTried, Found, usual_seconds
 from ttools.verifier.run.processes import NotLoadedError
+from ttools.verifier.serving import verify_here
 from ttools.verifier.workers.all_sizes import AllSizes
 
 FILE = Path(__file__).parent / "kernels_at_all_sizes.py"
@@ -49,6 +51,7 @@ def _tried(
     results = list(tried.run(cases, why))
     description = tried.described(DOMAIN)
     assert description["sizes"] == {"n": [1, 1 << 33]}
+    assert description["meaning_of_claimed"].endswith("without the candidate at no size")
     return results, list(description["runs"])
 
 
@@ -72,8 +75,8 @@ def test_proofs_are_reported_for_every_choice() -> None:
     failures, runs = _tried("wide")
     assert not failures
     assert [(run["choices"], run["verdict"]) for run in runs] == [
-        ({"dtype": "float32"}, "proved"),
-        ({"dtype": "float16"}, "proved"),
+        ({"dtype": "float32"}, "claimed"),
+        ({"dtype": "float16"}, "claimed"),
     ]
 
 
@@ -187,7 +190,7 @@ def test_a_verification_includes_all_sizes() -> None:
 def test_whole_verifications(tmp_path: Path) -> None:
     verification = _verified("wide", all_sizes_seconds=60)
     assert verification.verdict == "pass"
-    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"proved"}
+    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"claimed"}
     verification = _verified(
         "leaves_memory_from_some_size_on", cases=1, shrink=1, write_tests=tmp_path
     )
@@ -201,4 +204,33 @@ def test_whole_verifications(tmp_path: Path) -> None:
 def test_the_cpu_replaces_a_gpu() -> None:
     verification = _verified("asks_for_cuda", cases=1, all_sizes_seconds=60)
     assert not verification.failures
-    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"proved"}
+    assert {run["verdict"] for run in verification.covered["all sizes"]["runs"]} == {"claimed"}
+
+
+#: Candidates that are wrong at one size, and make the analysis of all sizes find nothing.
+CHEATS = ("launches_others_when_analysed", "replaces_the_text")
+SLOW_CHEATS = (
+    *("leaves_out_launches_when_analysed", "launches_others_in_later_calls"),
+    *("constants_of_the_host", "sends_an_answer", "replaces_the_answer", "replaces_the_range"),
+)
+CHEATING = FILE.with_name("all_sizes_cheats.py")
+
+
+@pytest.mark.parametrize(
+    "name", [*CHEATS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_CHEATS)]
+)
+def test_what_a_candidate_can_falsify_is_called_a_claim(name: str) -> None:
+    words = {"candidate": name, "reference": "reference", "inputs": "inputs"}
+    subject = {key: f"{CHEATING}:{function}" for key, function in words.items()}
+    options = VerifyOptions(cases=1, all_sizes_seconds=60, replay_seed=1)
+    found = verify_here(subject, options)
+    assert not found.failures
+    tried = found.as_dict()["covered"]["all sizes"]
+    meaning = (
+        "proved in a process that runs the candidate, which can falsify this; checked without the "
+        "candidate at 1 size"
+    )
+    assert [run["verdict"] for run in tried["runs"]] == ["claimed"]
+    assert (tried["meaning_of_claimed"], tried["replayed_sizes"]) == (meaning, 1)
+    text = " ".join(text_of(found, name, verbose=True).split())
+    assert f"accesses at all sizes n = 1 to 100,000: {meaning}" in text

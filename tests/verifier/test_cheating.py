@@ -137,11 +137,20 @@ def test_a_timeout_that_a_candidate_claims_is_not_a_pass() -> None:
     assert "not checked: a launch exceeded its time limit" in found.notes
 
 
+def test_an_answer_takes_a_share_of_the_memory_limit() -> None:
+    found = verified("claims_a_long_answer", memory=256 << 20, cases=1, shrink=0)
+    [failure] = found.failures
+    assert failure.failure == "exception"
+    assert failure.detail == (
+        "the process has sent a message of 104,857,600 bytes; at most 67,108,864 bytes are read"
+    )
+
+
 def test_the_process_of_the_reference_says_whether_it_has_loaded_the_candidate(
     tmp_path: Path,
 ) -> None:
     note = "the process that evaluates the reference has loaded the candidate's file"
-    together = verified("honest", replay="required", cases=1)
+    together = verified("honest", cases=1)
     assert not together.replay.separate
     assert any(each.startswith(note) for each in together.notes)
     own = tmp_path / "reference.py"
@@ -154,7 +163,7 @@ def test_the_process_of_the_reference_says_whether_it_has_loaded_the_candidate(
     )
     subject = {"candidate": f"{FILE}:honest"}
     subject |= {name: f"{own}:{name}" for name in ("reference", "inputs")}
-    few = VerifyOptions(cases=1, all_sizes_seconds=0, replay="required")
+    few = VerifyOptions(cases=1, all_sizes_seconds=0)
     apart = verify_here(subject, few)
     assert (apart.replay.separate, apart.passed) == (True, True)
     assert not any(each.startswith(note) for each in apart.notes)

@@ -187,8 +187,13 @@ def test_a_reduction_of_what_a_kernel_wrote_finishes_a_result() -> None:
     work.launch([0])
     assert work.operator("aten::sum.dim_IntList", [FLOATS], [row]) == "finishes"
     assert work.operator("aten::exp", [FLOATS], [replace(FLOATS, storage=2)]) == "computes"
-    assert work.counts == {"sum": (256, 0, 256), "exp": (128, 0, 128)}
+    assert work.counts == {"sum": (128, 0, 128), "exp": (128, 0, 128)}
     assert work.finishing == {"sum": 128}
+    assert not work.finishing_steps(0)
+    work.launch([3], [1])
+    assert work.finishing_steps(1) == work.finishing_steps(3) == [("sum", 128, 16)]
+    work.launch([3], [0])
+    assert work.finishing_steps(3) == [("sum", 128, 16)]  # a kernel may write to a part of it
 
 
 def test_a_product_with_an_upstream_gradient_finishes_a_result() -> None:

@@ -41,6 +41,8 @@ CHEATS = {
     "gradient_as_constant": ("scale_reference", 4, "gradient of x"),
     "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
     "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
+    "gradient_encoded": ("dot_reference", 1, "`mul` on"),
+    "sums_encoded": ("total_of_rows_reference", 1, "`sum` on"),
 }
 SLOW_CHEATS = {
     "total_without_launch": ("total_reference", 9, "repeated without it"),
@@ -71,6 +73,9 @@ SLOW_CHEATS = {
     "bits_as_arguments": ("positions_reference", 1, "a copy of constants"),
     "moves_a_table": ("positions_reference", 1, "a copy of constants"),
     "gradient_of_a_copy": ("dot_reference", 1, "`mul` on"),
+    "gradient_decoded": ("dot_reference", 1, "`mul` on"),
+    "gradient_of_a_constant": ("row_sums_reference", 1, "`mul` on"),
+    "product_by_terms": ("product_reference", 1, "`sum` on"),
     "small_part_of_a_slice": ("slice_reference", 9, "where a result requires 96"),
 }
 #: Functions that draw the inputs of some of them.
@@ -82,6 +87,10 @@ INPUTS = {
     "adds_packed_doubles": "sign_inputs",
     "compares_the_contrary": "sign_inputs",
     "gradient_of_a_copy": "graded_dot_inputs",
+    "gradient_encoded": "graded_dot_inputs",
+    "gradient_decoded": "graded_dot_inputs",
+    "gradient_of_a_constant": "graded_inputs",
+    "product_by_terms": "product_inputs",
     "converted_to_bools": "nonzero_inputs",
     "numbers_as_arguments": "short_inputs",
     "bits_as_arguments": "short_inputs",
@@ -139,6 +148,40 @@ def test_a_correct_candidate_passes(name: str, reference: str) -> None:
 def test_a_wrapper_that_prepares_a_launch_passes(name: str, reference: str, inputs: str) -> None:
     found = verified(name, reference, inputs, HONEST, cases=24)
     assert (found.failures, found.replay.verified) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "inputs", "cases"),
+    [
+        ("split_k", "product_reference", "product_inputs", 4),
+        *(
+            pytest.param(*words, marks=pytest.mark.slow)
+            for words in (
+                ("split_k", "product_reference", "product_inputs", 60),
+                ("sums_by_parts", "column_sums_reference", "many_rows", 60),
+            )
+        ),
+    ],
+)
+def test_partial_results_that_torch_adds_up_are_a_note(
+    name: str, reference: str, inputs: str, cases: int
+) -> None:
+    found = verified(name, reference, inputs, HONEST, cases=cases)
+    assert (found.failures, found.replay.verified) == ((), True)
+    work = found.covered["finished by torch"]
+    assert work["operators"] == ["sum"]
+    assert 0 < work["share"] < 0.25
+    (note,) = [note for note in found.notes if note.startswith("torch finishes the results")]
+    assert note.endswith(f"of the reference's {work['operations']:,} operations)")
+
+
+def test_partial_results_are_a_failure_where_the_user_forbids_them() -> None:
+    found = verified(
+        "split_k", "product_reference", "product_inputs", HONEST, cases=1, fail_on_torch=True
+    )
+    [failure] = found.failures
+    assert failure.failure == "not_computed_by_kernel"
+    assert "torch finishes a result: `sum` on" in failure.detail
 
 
 @pytest.mark.slow

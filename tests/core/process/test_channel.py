@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from ttools.core.process.channel import (
     Channel,
     DataCodec,
+    MessageTooLongError,
     PickleCodec,
     WorkerGoneError,
     WorkerSlowError,
+    _has_more_objects,
     codec_of_name,
     wait,
 )
@@ -59,6 +61,37 @@ def pair(codec: Any = None) -> tuple[Channel, socket.socket]:
 def test_values_are_decoded_unchanged(value: Any) -> None:
     codec = DataCodec(Image)
     assert repr(codec.decode(codec.encode(value))) == repr(value)
+
+
+def count(value: Any) -> int:
+    """Return the number of objects of a message with a value."""
+    if isinstance(value, Image):
+        return 5 + count(list(value.shape))  # an extension, a dictionary, two names, and bytes
+    if isinstance(value, tuple):
+        return 1 + count(list(value))
+    if isinstance(value, list):
+        return 1 + sum(map(count, value))
+    if isinstance(value, dict):
+        return 1 + len(value) + sum(map(count, value.values()))
+    return 1
+
+
+@given(_VALUES)
+def test_objects_are_counted_without_reading_a_message(value: Any) -> None:
+    data, objects = DataCodec(Image).encode([value]), 1 + count(value)
+    assert not _has_more_objects(data, objects)
+    assert _has_more_objects(data, objects - 1)
+
+
+def test_messages_of_many_objects_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ttools.core.process.channel.MOST_OBJECTS", 9)
+    channel, remote = pair()
+    far = Channel(remote, DataCodec())
+    for length in (8, 9):
+        far.send([{}] * length)
+    assert channel.receive(10) == [{}] * 8
+    with pytest.raises(MessageTooLongError, match="more than 9 objects"):
+        channel.receive(10)
 
 
 def test_subclasses_of_plain_data_become_plain() -> None:
@@ -137,6 +170,16 @@ def test_invalid_messages_are_rejected(data: bytes) -> None:
     channel, remote = pair()
     remote.sendall(data)
     with pytest.raises(WorkerGoneError, match="data that is not a message"):
+        channel.receive(10)
+
+
+def test_long_messages_are_not_read() -> None:
+    near, far = socket.socketpair()
+    channel = Channel(near, DataCodec(), longest=64)
+    for size in (62, 63):
+        Channel(far, DataCodec()).send(bytes(size))
+    assert channel.receive(10) == bytes(62)
+    with pytest.raises(MessageTooLongError, match="message of 65 bytes; at most 64"):
         channel.receive(10)
 
 

@@ -40,21 +40,23 @@ def test_failures_are_described_completely() -> None:
 
 def test_equal_verdicts_at_all_sizes_are_combined() -> None:
     def run(dtype: str, verdict: str, *why: str) -> dict[str, object]:
-        assumed = ["the first configuration"] if verdict == "proved" else []
+        assumed = ["the first configuration"] if verdict == "claimed" else []
         choices = {"dtype": dtype}
         return {"choices": choices, "verdict": verdict, "why": list(why), "assumed": assumed}
 
     tried = {
         "sizes": {"n": [1, 9000]},
+        "meaning_of_claimed": "proved by somebody",
         "runs": [
-            run("float32", "proved"),
-            run("float16", "proved"),
+            run("float32", "claimed"),
+            run("float16", "claimed"),
             run("int8", "not proved", *(f"k.py:{line}: unknown" for line in range(1, 6))),
         ],
     }
     text = text_of(Verification(verdict="pass", failures=(), covered={"all sizes": tried}), "k")
     assert text.splitlines()[3:-2] == [
-        "  accesses at all sizes n = 1 to 9,000 (dtype=float32; dtype=float16): proved",
+        "  accesses at all sizes n = 1 to 9,000 (dtype=float32; dtype=float16): proved by",
+        "      somebody",
         "    assumed: the first configuration",
         "  accesses at all sizes n = 1 to 9,000 (dtype=int8): not proved",
         "    k.py:1: unknown",

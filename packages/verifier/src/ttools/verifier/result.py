@@ -40,6 +40,9 @@ CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
         "unwritten": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
     }
 )
+#: Verdict for accesses at all sizes that a process of the candidate has proved; the process can
+#: falsify this.
+CLAIMED = "claimed"
 #: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
     "speed: nothing was timed",

@@ -100,6 +100,14 @@ SecondsOption = Annotated[
         help="Start no new case after S seconds; if cases remain, the verdict is not a pass.",
     ),
 ]
+MemoryOption = Annotated[
+    str,
+    _run(
+        "--memory",
+        metavar="AMOUNT",
+        help="Memory of each process; an answer of the candidate may have a quarter of it.",
+    ),
+]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs.")]
 AllSizesOption = Annotated[
     float | None,
@@ -193,6 +201,7 @@ def verify_command(
     ray: RayOption = None,
     cases: CasesOption = None,
     seconds: SecondsOption = None,
+    memory: MemoryOption = "8GB",
     seed: SeedOption = 0,
     all_sizes_seconds: AllSizesOption = None,
     replay: ReplayOption = "on",
@@ -215,11 +224,13 @@ def verify_command(
     """
     require_folder(output)
     keep_stdout_for_report(form, output)
+    from ttools.core.gpus.memory import read_memory
     from ttools.verifier.options import MOST_CASES, VerifyOptions
 
     settings = VerifyOptions(
         cases=cases,
         seconds=seconds,
+        memory=read_memory(memory),
         seed=seed,
         on=on,
         gpu=gpu,

@@ -25,11 +25,25 @@ import msgspec
 from ttools.core.errors import TtoolsError
 
 _HEAD = struct.Struct("<Q")
-#: Longest accepted frame; a larger length means that the data is not a message.
-_LONGEST = 1 << 32
+#: Default length in bytes of the longest accepted frame. If a length is larger, the data is not a
+#: message.
+LONGEST = 1 << 32
 _PART = 1 << 20
 #: Codes of MessagePack extensions; those of dataclasses follow.
 _TUPLE, _INTEGER, _FIRST_CLASS = 1, 2, 16
+_INTEGERS = bytes([_INTEGER])
+#: By the first byte of an object in MessagePack: the width of the number that follows, and what
+#: this is the length of: bytes, or an extension. It is empty if no contents of this length follow.
+_HEADS = {
+    **{0xC4 + n: (1 << n, "bytes") for n in range(3)},
+    **{0xC7 + n: (1 << n, "extension") for n in range(3)},
+    **{0xCA + n: (4 << n, "") for n in range(2)},  # floats
+    **{first + n: (1 << n, "") for first in (0xCC, 0xD0) for n in range(4)},  # integers
+    **{0xD9 + n: (1 << n, "bytes") for n in range(3)},  # strings
+    **{first + n: (2 << n, "") for first in (0xDC, 0xDE) for n in range(2)},  # lists, dictionaries
+}
+#: Maximum number of objects of a message of plain data, with those inside others.
+MOST_OBJECTS = 1 << 21
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
 
@@ -60,6 +74,10 @@ class WorkerGoneError(WorkerEndedError):
     @property
     def how(self) -> Literal["crashed", "killed", "timed_out"]:
         return "killed" if self.code == -signal.SIGKILL else "crashed"
+
+
+class MessageTooLongError(WorkerGoneError):
+    """The process at the other end has sent a message that is longer than a limit."""
 
 
 class WorkerSlowError(WorkerEndedError):
@@ -117,6 +135,16 @@ class DataCodec:
         return msgspec.msgpack.encode(self._packed(message))
 
     def decode(self, data: bytes) -> Any:
+        """Convert bytes to a message.
+
+        Raises:
+            MessageTooLongError: The message has more than `MOST_OBJECTS` objects, which would take
+                much more memory than its bytes.
+        """
+        if _has_more_objects(data, MOST_OBJECTS):
+            raise MessageTooLongError(
+                f"the process has sent a message of more than {MOST_OBJECTS:,} objects"
+            )
         return self._decoder.decode(data)
 
     def _packed(self, value: Any) -> Any:
@@ -153,6 +181,30 @@ class DataCodec:
         return msgspec.msgpack.decode(data, type=self._classes[code])
 
 
+def _has_more_objects(data: bytes, most: int) -> bool:
+    """Return whether a message in MessagePack has more objects than a number, which is positive.
+
+    An empty dictionary has one byte in a message, but 64 bytes as an object. Extensions other than
+    integers contain messages, whose objects are counted, too.
+    """
+    at, end = 0, len(data)
+    for _ in range(most):
+        if at >= end:
+            return False
+        code = data[at]
+        at += 1
+        if 0xA0 <= code < 0xC0:  # a string of up to 31 bytes
+            at += code & 0x1F
+        elif code in _HEADS:
+            width, content = _HEADS[code]
+            length = int.from_bytes(data[at : at + width], "big") if content else 0
+            is_message = content == "extension" and data[at + width : at + width + 1] != _INTEGERS
+            at += width + (content == "extension") + (0 if is_message else length)
+        elif 0xD4 <= code <= 0xD8:  # an extension of 1, 2, 4, 8 or 16 bytes
+            at += 1 + (1 << code - 0xD4 if data[at : at + 1] == _INTEGERS else 0)
+    return at < end
+
+
 def codec_of_name(name: list[str] | None) -> Codec:
     """Return the codec whose method `name` returned this value."""
     return PickleCodec() if name is None else DataCodec(*map(resolve_name, name))
@@ -164,10 +216,11 @@ class Channel:
     Args:
         connection: A stream socket; the channel closes it.
         codec: The encoding of messages in both directions.
+        longest: Maximum length in bytes of a message that is received. A longer one is not read.
     """
 
-    def __init__(self, connection: socket.socket, codec: Codec) -> None:
-        self._socket, self._codec = connection, codec
+    def __init__(self, connection: socket.socket, codec: Codec, longest: int = LONGEST) -> None:
+        self._socket, self._codec, self._longest = connection, codec, longest
         #: A descriptor that becomes readable when the other process ends; None if unavailable.
         self.death: int | None = None
 
@@ -209,15 +262,23 @@ class Channel:
 
         Raises:
             WorkerGoneError: The other end is closed, or the data is not a message.
+            MessageTooLongError: The message is longer than the limit.
             WorkerSlowError: The time limit was exceeded.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         (length,) = _HEAD.unpack(self._exactly(_HEAD.size, deadline))
-        if length > _LONGEST:
+        if length > LONGEST:
             raise WorkerGoneError("the process has sent data that is not a message")
+        if length > self._longest:
+            raise MessageTooLongError(
+                f"the process has sent a message of {length:,} bytes; at most {self._longest:,} "
+                "bytes are read"
+            )
         data = self._exactly(length, deadline)
         try:
             return self._codec.decode(data)
+        except MessageTooLongError:
+            raise
         except Exception as error:
             raise WorkerGoneError("the process has sent data that is not a message") from error
 

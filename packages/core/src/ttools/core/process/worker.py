@@ -43,9 +43,11 @@ from pkgutil import resolve_name
 from typing import IO, Any, Literal, NoReturn
 
 from ttools.core.process.channel import (
+    LONGEST,
     Channel,
     Codec,
     DataCodec,
+    MessageTooLongError,
     WorkerGoneError,
     WorkerSlowError,
     codec_of_name,
@@ -82,6 +84,8 @@ class Limits:
     Attributes:
         seconds: Time limit for an answer; None for no limit.
         memory: Bytes beyond those that the process has when it starts; None for no limit.
+        answer_bytes: Maximum length of an answer in bytes; the worker ends if it sends a longer
+            one.
         cpu_seconds: Limit of the CPU time of the worker and of each process that it starts, in
             seconds; None for no limit.
         network: If False, the process loses network access where the system allows that.
@@ -98,6 +102,7 @@ class Limits:
 
     seconds: float | None = None
     memory: int | None = None
+    answer_bytes: int = LONGEST
     cpu_seconds: int | None = None
     network: bool = True
     own_folder: bool = False
@@ -220,6 +225,9 @@ class Worker:
         return self.seconds if seconds is None else seconds
 
     def _gone(self, error: WorkerGoneError) -> WorkerGoneError:
+        if isinstance(error, MessageTooLongError):  # the process waits until it has sent all of it
+            self.end()
+            return MessageTooLongError(error.message, self.code)
         is_over = self._is_ended
         if is_over or not self._has_ended_within(_DEATH_S):
             self.end()
@@ -328,7 +336,7 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
         descriptor = None if errors is None else errors.fileno()
         serve_and_leave(serve, theirs, codec or DataCodec(), parent, limits, folder, descriptor)
     theirs.close()
-    channel = Channel(ours, codec or DataCodec())
+    channel = Channel(ours, codec or DataCodec(), limits.answer_bytes)
     _channels.add(channel)
 
     def reap() -> int | None:
@@ -381,7 +389,7 @@ def spawn_worker(
         raise
     finally:
         theirs.close()
-    channel = Channel(ours, codec or DataCodec())
+    channel = Channel(ours, codec or DataCodec(), limits.answer_bytes)
     _channels.add(channel)
     reap = process.wait
     return Worker(channel, process.pid, reap, seconds=limits.seconds, errors=errors, folder=folder)

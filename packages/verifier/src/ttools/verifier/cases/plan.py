@@ -67,6 +67,11 @@ class Case:
     order: tuple[str, int] | None = None
 
     @property
+    def is_special(self) -> bool:
+        """True if an argument has other values than those that `inputs` draws."""
+        return self.values not in ("drawn", "permuted") or bool(self.values_of)
+
+    @property
     def weight(self) -> tuple[int, int, int]:
         """Return a sort key that is smaller for simpler cases; the simplest failure is reported."""
         plain = (

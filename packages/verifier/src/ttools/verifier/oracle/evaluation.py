@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from ttools.core.errors import UsageError
-from ttools.verifier.cases.tensors import image_of, map_tensors
+from ttools.verifier.cases.tensors import image_of, is_constant, map_tensors
 from ttools.verifier.oracle.comparison import RELATIVE
 from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import (
@@ -33,6 +33,8 @@ from ttools.verifier.oracle.precision import (
     least_precise,
 )
 from ttools.verifier.oracle.rounding import Rounding
+from ttools.verifier.replay.moves import MovedValues
+from ttools.verifier.replay.work import TELLING
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -68,8 +70,10 @@ def evaluate(
     """Return the parts of a reference's results, and their spreads.
 
     The answer also contains the `operators` that the reference uses, the `work` as the number of
-    floats that they compute, in total and for each part, and the `sources` of each part: the
-    arguments on which it depends.
+    floats that they compute and the number of `operations`, in total and for each part (see
+    `PlanRecorder.work_of`), and the `sources` of each part: the arguments on which it depends.
+    `plain_gradients` are the names of the gradients that are upstream gradients, multiplied by
+    elements of arguments or by a constant.
 
     Args:
         function: Function of the reference.
@@ -98,13 +102,17 @@ def evaluate(
     with watched(observed):
         plain = parts(given_arguments)
     owners = results.owners_of(given_arguments)
+    works = [
+        observed.work_of(part) if isinstance(part, torch.Tensor) else (0, 0) for _, part in plain
+    ]
     answer: dict[str, Any] = {
         "given": [results.described(name, part, owners) for name, part in plain],
         "operators": list(observed.work.counts),
         "work": observed.work.floats,
-        "work_of_parts": [
-            observed.work_of(part) if isinstance(part, torch.Tensor) else 0 for _, part in plain
-        ],
+        "work_of_parts": [floats for floats, _ in works],
+        "operations": observed.operations,
+        "operations_of_parts": [operations for _, operations in works],
+        "plain_gradients": _plain_gradients(function, arguments),
         "sources": [
             sorted(observed.sources_of(part)) if isinstance(part, torch.Tensor) else []
             for _, part in plain
@@ -134,6 +142,45 @@ def evaluate(
     ]
     answer["spread"] = list(map(_sent, combined))
     return answer
+
+
+def _plain_gradients(function: Callable[..., Any], arguments: dict[str, Any]) -> list[str]:
+    """Return the names of the gradients that are only products with an upstream gradient.
+
+    The derivative of a result consists of elements of arguments, such as that of `(x * w).sum(1)`
+    with respect to `x`, or it is constant. A kernel that provides such a derivative computes
+    nothing. Arguments are replaced by random ones, because the derivatives of most functions are
+    constant for some special values.
+    """
+    if not any(tensor.requires_grad for _, tensor in results.tensors_of(arguments)):
+        return []
+    generator = torch.Generator().manual_seed(24)
+
+    def drawn(tensor: torch.Tensor) -> torch.Tensor:
+        if not is_perturbed(tensor):
+            return _copied(tensor)
+        values = torch.randn(tensor.shape, generator=generator, device="cpu")
+        return values.to(tensor).requires_grad_(tensor.requires_grad)
+
+    other = map_tensors(drawn, arguments, torch.Tensor)
+    values = MovedValues()
+    for number, (_, tensor) in enumerate(results.tensors_of(other)):
+        values.argument(number, tensor)
+    derivatives: dict[str, list[torch.Tensor]] = {}
+    try:
+        for name, derivative in results.derivatives(function(**other), other):
+            derivatives.setdefault(name, []).append(derivative)
+    except Exception:  # noqa: BLE001 - the user's code, which may reject these values
+        return []
+    return [name for name, own in derivatives.items() if all(_is_plain(one, values) for one in own)]
+
+
+def _is_plain(derivative: torch.Tensor, values: MovedValues) -> bool:
+    """Return whether a derivative is constant, or consists of elements of arguments."""
+    if derivative.numel() < TELLING or not bool(derivative.isfinite().all()):
+        return False
+    is_moved = values.contains(derivative) or values.contains(-derivative)
+    return is_moved or is_constant(derivative)
 
 
 def _spread(

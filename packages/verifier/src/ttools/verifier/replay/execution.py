@@ -61,6 +61,8 @@ class Executor:
         moved: Results of the last plan that torch made of arguments by moves: name, operator,
             whether a kernel has copied them, and the share of the elements.
         tables: Results of the last plan that are copies of constants: name and description.
+        finished_by: Finishing steps of the last plan with the names of the results that depend on
+            them: name, operator, number of elements, and how many are combined to one.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -70,13 +72,20 @@ class Executor:
         self._finishing = ComputedValues()
         self._moved = MovedValues()
         self._has_fractions = False
+        self._finds_copies = True
         self.copied: list[list[str]] = []
         self.finished: list[list[str]] = []
         self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
+        self.finished_by: list[list[Any]] = []
 
     def run(
-        self, plan: Plan, tensors: dict[str, torch.Tensor], fill: int | None = None
+        self,
+        plan: Plan,
+        tensors: dict[str, torch.Tensor],
+        fill: int | None = None,
+        *,
+        finds_copies: bool = True,
     ) -> dict[str, Any]:
         """Execute a plan in the active run of the engine; return the results by name.
 
@@ -85,6 +94,8 @@ class Executor:
             tensors: The arguments that are tensors, by name.
             fill: Byte that memory contains which operators allocate without contents; None for
                 the pattern by which the checks recognise such memory.
+            finds_copies: If True, operators on values that kernels have only copied do not finish
+                results. Products with zeros and ones are equal to copies by coincidence.
 
         Raises:
             PlanError: The plan does not fit these tensors, or torch rejects an operator.
@@ -92,6 +103,7 @@ class Executor:
         """
         memory = _Memory(plan, tensors)
         self._begin(plan, tensors)
+        self._finds_copies = finds_copies
         for tensor in tensors.values():
             self.work.contains_items(memory.number(tensor), tensor.element_size())
             self._moved.argument(memory.number(tensor), tensor)
@@ -110,6 +122,7 @@ class Executor:
             spec = plan.results[name]
             if not isinstance(result, torch.Tensor) or not isinstance(spec, TensorSpec):
                 continue
+            self.finished_by += [[name, *step] for step in self.work.finishing_steps(spec.storage)]
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
             elif by := self._finishing.operator_of(result):
@@ -137,7 +150,7 @@ class Executor:
                 if storage.argument.startswith(WEIGHT):
                     self.work.receives_gradient(number)
         self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
-        self._finishing, self.finished = ComputedValues(), []
+        self._finishing, self.finished, self.finished_by = ComputedValues(), [], []
         self._constants = ConstantValues(numbers_of(plan))
         floats = [e for e in tensors.values() if e.is_floating_point() and e.numel()]
         shares = [float(_are_integral(tensor).double().mean()) for tensor in floats]
@@ -149,7 +162,9 @@ class Executor:
         copies = [
             view
             for view in taken
-            if view.storage in self.work.of_kernels and self._moved.contains(memory.view(view))
+            if self._finds_copies
+            and view.storage in self.work.of_kernels
+            and self._moved.contains(memory.view(view))
         ]
         tensors = _call(step, memory, number)
         is_exact = self._is_exact(step, memory, tensors)
@@ -210,7 +225,8 @@ class Executor:
             if isinstance(argument.value, TensorSpec)
             and argument.value.storage in self.work.constants
         )
-        self.work.launch(written)
+        storages = (e.value.storage for e in spec.arguments if isinstance(e.value, TensorSpec))
+        self.work.launch(written, storages)
         self._values.launch(written)
         self._finishing.launch(written)
         self._moved.computed(written)

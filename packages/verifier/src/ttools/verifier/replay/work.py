@@ -10,7 +10,7 @@ The counts are made when a call is recorded, and again when its plan is executed
 
 Operators of two kinds finish what kernels have computed, as wrappers often do: reductions of values
 that kernels wrote, and products of such values with an upstream gradient of fewer elements. They
-are counted separately.
+are counted separately, and the results that depend on each of them are followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 
@@ -63,7 +63,9 @@ TESTS = frozenset(_TESTING.split())
 COMBINING = frozenset(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"])
 #: Reductions that finish results.
 _REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
-_REDUCTIONS = frozenset(_REDUCING.split())
+REDUCTIONS = frozenset(_REDUCING.split())
+#: Products of matrices and vectors, the last two operands of which are multiplied.
+_MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot"])
 #: Reductions that return the elements of their operand if all reduced axes have one element.
 _UNCHANGING = frozenset(["sum", "mean", "amax", "amin", "prod", "logsumexp"])
 #: Operators that convert the type of elements.
@@ -77,6 +79,20 @@ TELLING = 8
 
 #: What an operator does: nothing that counts, compute, or finish what kernels have computed.
 Computation: TypeAlias = Literal["", "computes", "finishes"]
+
+
+class FinishingStep(NamedTuple):
+    """An operator that finishes what kernels have computed.
+
+    Attributes:
+        operator: Name of the operator.
+        elements: Number of elements of its largest operand.
+        length: Number of elements that are combined to one.
+    """
+
+    operator: str
+    elements: int
+    length: int
 
 
 class Work:
@@ -106,6 +122,9 @@ class Work:
         self.of_kernels: set[int] = set()
         self.upstream: set[int] = set()
         self.finishing: Counter[str] = Counter()
+        self._finishing_steps: list[FinishingStep] = []
+        #: By storage: indices of the finishing steps on which its contents may depend.
+        self._finished_by: dict[int, frozenset[int]] = {}
         #: Bytes of an element of the contents of storages, which views may combine to larger ones.
         self._items: dict[int, int] = {}
         #: Number of reads of single elements, and of operators on them.
@@ -144,6 +163,7 @@ class Work:
         finishes = self._finishes(name, [view for view in taken if view not in copies], taken, made)
         is_constant = bool(taken) and all(view.storage in self.constants for view in taken)
         operands = {view.storage for view in taken}
+        self._depend(storages, operands)
         self.upstream -= storages
         if operands & self.upstream and operands <= self.upstream | self.constants:
             self.upstream |= storages
@@ -170,8 +190,7 @@ class Work:
         if made_floats or has_bits or is_changing or (floats and name not in TESTS):
             if finishes:
                 self.finishing[name] += every
-            if finishes and name not in _REDUCTIONS:
-                pass  # any correct backward pass contains this product
+                self._finish(FinishingStep(name, every, -(-every // max(1, most(made)))), storages)
             elif every == 1:
                 self._note_single("operators", short_name(operator))
             else:
@@ -193,7 +212,7 @@ class Work:
     ) -> bool:
         """Return whether an operator reduces what kernels computed, or scales it by a gradient."""
         own = [view for view in computed if view.storage in self.of_kernels]
-        if name in _REDUCTIONS:
+        if name in REDUCTIONS:
             return len(taken) == 1 == len(own) and most(made) < most(own)
         if name != "mul" or len(taken) != 2 or len(own) != 1:
             return False
@@ -205,12 +224,28 @@ class Work:
         """Return the number of floats on which operators computed, without those they selected."""
         return sum(count for name, (count, *_) in self.counts.items() if name not in SELECTING)
 
-    def launch(self, storages: Iterable[int]) -> None:
-        """Record that a kernel writes to storages."""
+    def launch(self, storages: Iterable[int], read: Iterable[int] = ()) -> None:
+        """Record that a kernel writes to storages, and which storages it may read."""
         written = set(storages)
+        self._depend(written, written.union(read))
         self.constants -= written
         self.upstream -= written
         self.of_kernels |= written
+
+    def finishing_steps(self, storage: int) -> list[FinishingStep]:
+        """Return the finishing steps on which the contents of a storage may depend."""
+        return [self._finishing_steps[n] for n in sorted(self._finished_by.get(storage, ()))]
+
+    def _depend(self, storages: Iterable[int], operands: Iterable[int]) -> None:
+        """Record that the contents of storages depend on those of operands."""
+        steps = frozenset[int]().union(*(self._finished_by.get(n, ()) for n in operands))
+        self._finished_by.update(dict.fromkeys(storages, steps))
+
+    def _finish(self, step: FinishingStep, storages: Iterable[int]) -> None:
+        self._finishing_steps.append(step)
+        number = len(self._finishing_steps) - 1
+        for storage in storages:
+            self._finished_by[storage] |= {number}
 
     def leave(self, name: str, views: Sequence[TensorSpec]) -> None:
         """Count elements that leave torch, because the program can compute with them elsewhere."""
@@ -268,6 +303,13 @@ class Work:
         counts = self.counts.get(name, (0, 0, 0))
         one, two, three = map(sum, zip(counts, (floats, tested, every), strict=True))
         self.counts[name] = one, two, three
+
+
+def multiplications(operator: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> int:
+    """Return the number of multiplications of a product of matrices; 0 for other operators."""
+    if base_name(operator) not in _MULTIPLYING or len(taken) < 2 or not taken[-2].shape:
+        return 0
+    return most(made) * taken[-2].shape[-1]
 
 
 class ComputedValues:

@@ -19,10 +19,10 @@ from ttools.core.reports.text import location_text
 from ttools.core.reports.wrapping import WIDTH, shortened, wrapped
 from ttools.verifier.cases.tensors import VIEW_TEXTS
 from ttools.verifier.cases.values import kind_of
-from ttools.verifier.result import Failure, Verification
+from ttools.verifier.result import CLAIMED, Failure, Verification
 
 #: Number of lines of a report that is not verbose, and of its part after the failures.
-_MOST_LINES, _MOST_LAST = 40, 16
+_MOST_LINES, _MOST_LAST = 40, 20
 #: Number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
 #: Advice for passes that are weaker.
@@ -292,7 +292,8 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[Statement]:
         more = len(why) - _MOST_REASONS
         details = [*why[:_MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
         details += [f"assumed: {assumption}" for assumption in assumed]
-        text = f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
+        meaning = tried["meaning_of_claimed"] if verdict == CLAIMED else verdict
+        text = f"{' '.join(['accesses at all sizes', *shown])}{of}: {meaning}"
         yield Statement(text, tuple(details))
 
 

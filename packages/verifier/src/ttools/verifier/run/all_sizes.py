@@ -3,6 +3,10 @@
 This module chooses the values of parameters that are not sizes, limits the time, and describes the
 outcome. Only an error at concrete sizes is a failure. Accesses that were not proved or could not be
 analysed are reported, but do not change the verdict.
+
+The process runs the candidate, which can change the analysis, the kernels that are analysed and the
+answer, or launch other kernels when it is analysed. Therefore its proofs are reported as claims,
+with the number of sizes at which calls were repeated without the candidate.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from msgspec import to_builtins
 
 from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.worker import Worker
+from ttools.core.reports.report import counted
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.result import CLAIMED
 from ttools.verifier.run.answers import AllSizesFinding, MalformedAnswerError, all_sizes_answer
 from ttools.verifier.run.finding_classes import of_findings
 from ttools.verifier.run.processes import NotLoadedError, Processes
@@ -67,6 +73,19 @@ def usual_seconds(ranges: dict[str, tuple[int, int]]) -> float:
     """Return the default time limit in seconds for a domain with these sizes."""
     most = math.prod(high for _, high in ranges.values())
     return _USUAL_SECONDS[most >= _MANY]
+
+
+def claim_text(replayed_sizes: int) -> str:
+    """Return what is known about accesses that were proved in a process of the candidate.
+
+    Args:
+        replayed_sizes: Number of sizes at which calls were repeated without the candidate.
+    """
+    checked = f"at {counted(replayed_sizes, 'size')}" if replayed_sizes else "at no size"
+    return (
+        "proved in a process that runs the candidate, which can falsify this; checked without the "
+        f"candidate {checked}"
+    )
 
 
 def late_text(seconds: float) -> str:
@@ -165,13 +184,20 @@ class AllSizesTried:
             for finding in checked.findings
             for problem in of_findings([to_builtins(finding)])
         )
-        verdict = "fails" if failures else "not proved" if reasons else "proved"
+        verdict = "fails" if failures else "not proved" if reasons else CLAIMED
         return _Run(case, verdict, reasons, tuple(checked.assumptions), failures)
 
-    def described(self, domain: Domain) -> dict[str, Any]:
-        """Describe the verdict for each choice and its reasons, as plain data."""
+    def described(self, domain: Domain, replayed_sizes: int = 0) -> dict[str, Any]:
+        """Describe the verdict for each choice and its reasons, as plain data.
+
+        Args:
+            domain: Domain of the inputs.
+            replayed_sizes: Number of sizes at which calls were repeated without the candidate.
+        """
         return {
             "sizes": {name: list(ends) for name, ends in self._ranges.items()},
+            "replayed_sizes": replayed_sizes,
+            "meaning_of_claimed": claim_text(replayed_sizes),
             "runs": [
                 {
                     "choices": domain.labels(run.case.choices),

@@ -98,6 +98,7 @@ class _Results(Struct):
     reshaped: list[str]
     arguments: dict[str, Any]
     finishing: _Few[tuple[_Line, _Count]] = []
+    finished_by: _Few[tuple[_Line, _Line, _Count, _Count]] = []
 
 
 class _Kept(Struct):

@@ -29,6 +29,9 @@ from ttools.verifier.workers.replayer import Replayer
 
 #: Factor of the time limits after a launch or a call has exceeded its limit.
 _SHARE_OF_TIME = 0.1
+#: Share of the memory limit that an answer of a candidate may have. The process that reads it needs
+#: twice as much memory.
+_SHARE_OF_MEMORY = 0.25
 #: Maximum number of processes and threads of an isolated candidate.
 _MOST_PROCESSES = 512
 
@@ -98,6 +101,7 @@ class Processes:
             isolated=not self.not_isolated,
             cache=self._cache,
             cpu_seconds=options.cpu_seconds,
+            answer_bytes=int(_SHARE_OF_MEMORY * options.memory),
             processes=None if self.not_isolated else _MOST_PROCESSES,
         )
         self._workers: list[Worker] = []
@@ -205,7 +209,8 @@ class Processes:
             NotLoadedError: The candidate's file raises an exception, or there is no GPU.
             WorkerGoneError: The process ended while it loaded the file.
         """
-        limits = replace(self._limits, memory=None, cache=self._cache)
+        answer_bytes = self._contained.answer_bytes
+        limits = replace(self._limits, memory=None, cache=self._cache, answer_bytes=answer_bytes)
         served = "ttools.verifier.workers.gpu_candidate:serve"
         worker = spawn_worker(served, [self._subject.candidate], limits, CODEC)
         self._workers.append(worker)

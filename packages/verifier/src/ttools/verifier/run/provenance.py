@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from ttools.core.reports.numbers import rounded_percent
 from ttools.verifier.cases.tensors import TensorImage, elements, is_constant
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.replay.operators import REARRANGING, SELECTING
-from ttools.verifier.replay.work import COMBINING, ORDERS, TESTS
+from ttools.verifier.replay.work import COMBINING, ORDERS, REDUCTIONS, TESTS
 from ttools.verifier.workers.operators import LEAVING
+from ttools.verifier.workers.results import GRADIENT
 
 #: Torch may compute on fewer elements than this share of those that a result requires, as
 #: preparation.
@@ -86,6 +89,10 @@ def work_of_torch(
             others = every if is_moving else 0
         work[name] = max(floats, others if name in needed else 0)
         tested += compared
+    # Each of these products is all of the work that the gradient requires.
+    for part, name, count, _ in answer.get("finished_by", ()):
+        if name not in REDUCTIONS and part in right.get("plain_gradients", ()):
+            work[name] = work.get(name, 0) + count
     if tested >= _MOST_TESTS * largest:
         detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
         names = [name for name, _, compared, _ in answer["operators"] if compared]
@@ -101,7 +108,7 @@ def work_of_torch(
         return [_not_computed(detail, operators=[names, total])]
     finished = answer.get("finished", ())
     if not may_finish and (finishing := dict(answer.get("finishing", ()))):
-        detail = f"torch finishes a result: {_listed(list(finishing))} on {_share(answer, right)}"
+        detail = f"torch finishes a result: {finishing_work(answer, right).text}"
         return [_not_computed(detail, operators=[list(finishing), sum(finishing.values())])]
     for part, name in (*answer.get("copied", ()), *(() if may_finish else finished)):
         if is_right:
@@ -129,24 +136,121 @@ def _depends_on_nothing(right: dict[str, Any], counts: dict[str, int]) -> bool:
     return bool(empty) and (sources is None or any(map(empty.intersection, sources)))
 
 
-def finishing_note(answer: dict[str, Any], right: dict[str, Any]) -> str:
-    """Describe the work of operators that finish what kernels have computed; empty if none does.
+@dataclass(frozen=True)
+class FinishingWork:
+    """The work of the operators in one call that finish what kernels have computed.
+
+    Attributes:
+        operators: Names of the operators.
+        elements: Number of elements on which they compute.
+        operations: Number of operations of the reference, see `PlanRecorder.work_of`; 0 if unknown.
+    """
+
+    operators: tuple[str, ...] = ()
+    elements: int = 0
+    operations: int = 0
+
+    @property
+    def text(self) -> str:
+        """Describe the operators and their share of all work."""
+        text = f"{_listed(list(self.operators))} on {self.elements:,} elements"
+        if not self.operations:
+            return text
+        share = rounded_percent(self.elements / self.operations)
+        return f"{text} ({share} of the reference's {self.operations:,} operations)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the work as data for JSON; the share is None if it is unknown."""
+        share = self.elements / self.operations if self.operations else None
+        return {**asdict(self), "operators": list(self.operators), "share": share}
+
+
+def finishing_work(answer: dict[str, Any], right: dict[str, Any]) -> FinishingWork:
+    """Return the work of operators that finish what kernels have computed.
 
     Args:
         answer: Answer of the candidate's process.
         right: Answer of the reference's process.
     """
-    names = [name for name, _ in answer.get("finishing", ())]
-    if not names:
-        return ""
-    return f"torch finishes the results of the kernels: {_listed(names)} on {_share(answer, right)}"
+    finishing = answer.get("finishing", ())
+    names, count = tuple(name for name, _ in finishing), sum(count for _, count in finishing)
+    return FinishingWork(names, count, right.get("operations", 0))
 
 
-def _share(answer: dict[str, Any], right: dict[str, Any]) -> str:
-    """Return the number of elements on which torch finishes results, and its share of all work."""
-    count = sum(count for _, count in answer["finishing"])
-    work = max(right.get("work", 0), count)
-    return f"{count:,} elements ({100 * count / work:.2g}% of the reference's {work:,})"
+@dataclass(frozen=True)
+class Reduction:
+    """The reductions by which torch finishes one part of a result.
+
+    Attributes:
+        part: Name of the part.
+        operators: Names of the reductions.
+        elements: Number of elements that they reduce.
+        length: Largest number of elements that they combine to one.
+        operations: Number of operations of the reference for this part.
+    """
+
+    part: str
+    operators: tuple[str, ...]
+    elements: int
+    length: int
+    operations: int
+
+    @property
+    def is_small(self) -> bool:
+        """True if torch does a small part of the work, so that the kernels do most of it."""
+        return self.elements < _SHARE * self.operations
+
+    @property
+    def problem(self) -> Mismatch:
+        """The failure if torch reduces too many elements."""
+        detail = (
+            f"torch computes: {_listed(list(self.operators))} on {self.elements:,} elements, where "
+            f"the reference needs {self.operations:,} operations for {self.part}"
+        )
+        return _not_computed(detail, operators=[list(self.operators), self.elements])
+
+
+def reductions_of(
+    answer: dict[str, Any], right: dict[str, Any], images: dict[str, TensorImage]
+) -> list[Reduction]:
+    """Return the reductions by which torch finishes each part of a result, unless they are tiny.
+
+    Args:
+        answer: Answer of the candidate's process, or of the process that executes plans.
+        right: Answer of the reference's process.
+        images: Arguments that are tensors, by name. If the operations of the reference are unknown,
+            the largest argument counts instead.
+    """
+    largest = max((math.prod(image.shape) for image in images.values()), default=0)
+    # A part for which the reference has no operations depends on upstream gradients only, which
+    # have the shapes of the results.
+    upstream = max(
+        (
+            math.prod(part["shape"])
+            for part in right["given"]
+            if part["kind"] == "tensor" and not part["name"].startswith(GRADIENT)
+        ),
+        default=0,
+    )
+    operations = {
+        part["name"]: count or upstream
+        for part, count in zip(right["given"], right.get("operations_of_parts", ()), strict=False)
+    }
+    steps: dict[str, list[tuple[str, int, int]]] = {}
+    for part, name, count, length in answer.get("finished_by", ()):
+        if name in REDUCTIONS:
+            steps.setdefault(part, []).append((name, count, length))
+    reductions = (
+        Reduction(
+            part,
+            tuple(dict.fromkeys(name for name, _, _ in own)),
+            sum(count for _, count, _ in own),
+            max(length for _, _, length in own),
+            operations.get(part, largest),
+        )
+        for part, own in steps.items()
+    )
+    return [reduction for reduction in reductions if reduction.elements >= _FEWEST]
 
 
 def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:

@@ -30,6 +30,7 @@ from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.run.hidden import HiddenNumbers
 from ttools.verifier.run.processes import NotLoadedError, Processes
 from ttools.verifier.run.provenance import MOVED_SHARE, only_moves
+from ttools.verifier.run.reductions import Reductions
 from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
@@ -74,10 +75,12 @@ class Replays:
         trials: Runs and compares calls.
         anew: Runs a case, optionally with other inputs, in a new process of the candidate.
         hidden: Makes the choices that no candidate can predict.
+        reductions: Collects the work by which torch finishes results.
 
     Attributes:
         cases: Number of cases whose plan was executed.
         unseen: Number of those that were executed on inputs that the candidate never saw.
+        sizes: Sizes of the cases whose plan was executed with all of its launches.
         reasons: Reasons why plans were not executed, or only on known inputs, with the
             number of cases.
     """
@@ -88,8 +91,10 @@ class Replays:
         trials: Trials,
         anew: Callable[..., Trial],
         hidden: HiddenNumbers,
+        reductions: Reductions,
     ) -> None:
         self._processes, self._trials, self._anew, self._hidden = processes, trials, anew, hidden
+        self._reductions = reductions
         self._worker: Worker | None = None
         self._ends = 0
         #: Reason why no process executes plans any more.
@@ -98,6 +103,7 @@ class Replays:
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
         self.cases = self.unseen = self._executions = 0
+        self.sizes: set[tuple[int, ...]] = set()
         self.reasons: Counter[str] = Counter()
 
     def check(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
@@ -105,6 +111,8 @@ class Replays:
         before = self._executions
         failures = self._checked(case, trial)
         self.cases += self._executions > before
+        if self._executions == before:
+            self._reductions.count(case, trial)  # only the candidate's process has made the call
         return failures
 
     def _checked(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
@@ -126,7 +134,7 @@ class Replays:
             self.reasons[why] += 1
             return self._check_seen(case, trial)
         key = _key_of(trial)
-        is_new, is_special = key not in self._known, _is_special(case)
+        is_new, is_special = key not in self._known, case.is_special
         is_chosen = self._hidden.next("choice") % _ONE_IN == 0 or self.unseen < _FIRST_UNSEEN
         if not is_new and not is_chosen:
             return self._check_seen(case, trial)
@@ -335,6 +343,10 @@ class Replays:
         if again.is_gone:
             self._end()
         self._executions += not again.unsupported
+        is_right = not (again.problems or again.skipped or again.unsupported)
+        if is_right and how.get("launches", True):
+            self._reductions.count(case, again)
+            self.sizes.add(tuple(case.sizes.values()))
         return again
 
     def _other_inputs(
@@ -348,7 +360,7 @@ class Replays:
             )
         plain = replace(case, values="drawn", values_of={}, after=(), reuse=False, late_grad=False)
         kept = _kept(reads)
-        own = {} if _is_special(case) else trial.sent
+        own = {} if case.is_special else trial.sent
         for _ in range(_MOST_DRAWS):
             fresh = replace(plain, seed=self._seed())
             sent = self._drawn(fresh, trial, reads)
@@ -482,10 +494,6 @@ def _phase_of(case: Case, reads: list[str]) -> float:
     """Return the phase of the weights of results for other inputs, see `results.weights_of`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
-
-
-def _is_special(case: Case) -> bool:
-    return case.values not in ("drawn", "permuted") or bool(case.values_of)
 
 
 def _kept(reads: list[str]) -> set[str]:

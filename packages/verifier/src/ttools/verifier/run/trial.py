@@ -24,7 +24,14 @@ from ttools.verifier.run.answers import (
 )
 from ttools.verifier.run.arguments import changed_arguments
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
-from ttools.verifier.run.provenance import finishing_note, is_telling, work_of_torch
+from ttools.verifier.run.provenance import (
+    FinishingWork,
+    Reduction,
+    finishing_work,
+    is_telling,
+    reductions_of,
+    work_of_torch,
+)
 from ttools.verifier.workers.results import PHASE, flat
 
 #: Maximum length of a text of a candidate in a report.
@@ -70,7 +77,8 @@ class Trial:
         tables: Results of a repeated call that are copies of constants: name and description.
         moved: Results of a repeated call that torch made of arguments by moves: name, operator,
             whether a kernel has copied them, and the share of the elements.
-        finishing: Description of the work of torch that finishes the results of kernels.
+        finishing: The work of torch that finishes the results of kernels.
+        reductions: The reductions by which torch finishes parts of the result.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -102,7 +110,8 @@ class Trial:
     no_plan: str = ""
     tables: list[list[str]] = field(default_factory=list)
     moved: list[list[Any]] = field(default_factory=list)
-    finishing: str = ""
+    finishing: FinishingWork = field(default_factory=FinishingWork)
+    reductions: list[Reduction] = field(default_factory=list)
 
     @property
     def classes(self) -> set[str]:
@@ -291,7 +300,7 @@ class Trials:
         """
         weights = case.views.get("*", "contiguous")
         request: dict[str, Any] = {"shared": case.shared, "weights": weights, "phase": phase}
-        request |= {"launches": launches, "fill": fill}
+        request |= {"launches": launches, "fill": fill, "is_special": case.is_special}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
             why = "the call took too long when it was repeated" if ended.is_endless else _why(ended)
@@ -430,7 +439,8 @@ class Trials:
         trial.problems += work_of_torch(
             answer, right, images, is_right=not wrong, may_finish=not self.fail_on_torch
         )
-        trial.finishing = finishing_note(answer, right)
+        trial.finishing = finishing_work(answer, right)
+        trial.reductions = reductions_of(answer, right, images)
         trial.is_idle = not (
             trial.launches
             or trial.problems

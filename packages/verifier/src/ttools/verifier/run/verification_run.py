@@ -47,6 +47,7 @@ from ttools.verifier.run.hidden import HiddenNumbers
 from ttools.verifier.run.independent_references import IndependentReferences
 from ttools.verifier.run.loading import loaded_candidate, loaded_reference
 from ttools.verifier.run.processes import NotLoadedError, Processes, Subject
+from ttools.verifier.run.reductions import Reductions
 from ttools.verifier.run.replays import Replays
 from ttools.verifier.run.rounding_errors import explained_by_rounding
 from ttools.verifier.run.shrinking import shrunk
@@ -73,6 +74,11 @@ _FEW_ALONE, _OFTEN_ALONE = 1, 6
 _MIXTURES = 12
 #: Maximum number of configurations of an autotuner that are tried.
 _MOST_CONFIGS = 128
+_NOT_SEPARATE = (
+    "the process that evaluates the reference has loaded the candidate's file, so the candidate "
+    "could have changed the reference: define `reference` and `inputs` in files that do not import "
+    "the candidate's"
+)
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
@@ -131,6 +137,7 @@ class VerificationRun:
         self._constants = ConstantReferences()
         self._largest_errors: dict[str, float] = {}
         self._replays: Replays | None = None
+        self._reductions = Reductions()
         self._hidden_seed: int | None = None
         #: Integers that each configuration of the autotuners passes to kernels, by its number.
         self._configs: list[list[int]] = []
@@ -155,13 +162,14 @@ class VerificationRun:
         self._trials.fail_on = self._options.fail_on
         self._trials.fail_on_torch = self._options.fail_on_torch
         self._independent = IndependentReferences(self._trials.inplace)
-        self._finishing = ""
         for name in patched:
             self._note(f"loading the reference replaced `{name}`; the original was restored")
         self._hidden = HiddenNumbers(self._processes.hidden())
         if self._options.replay != "off":
             self._trials.wants_plans = True
-            self._replays = Replays(self._processes, self._trials, self._anew, self._hidden)
+            self._replays = Replays(
+                self._processes, self._trials, self._anew, self._hidden, self._reductions
+            )
         if self._processes.not_isolated:
             self._note(
                 "the candidate's process is limited, but not isolated from this user's files and "
@@ -180,6 +188,8 @@ class VerificationRun:
                 if not self._goes_on():
                     break
                 self._try(kind, case)
+            for problem, case in self._reductions.failures():
+                self._add(problem, case)
             self._shrink()
             self._activity = "looking for the cause of the failures"
             self._explain_by_rounding()
@@ -324,7 +334,6 @@ class VerificationRun:
             labels = self._domain.labels(case.choices)
             self._constants.count(case, labels, trial.right)
             self._independent.count(case, labels, trial.sent, trial.right)
-            self._finishing = self._finishing or trial.finishing
             self._replay(case, trial)
         return trial
 
@@ -337,6 +346,7 @@ class VerificationRun:
     def _replay(self, case: Case, trial: Trial) -> None:
         """Repeat a call with correct results in a process without the candidate."""
         if self._replays is None:
+            self._reductions.count(case, trial)
             return
         wrong = self._replays.check(case, trial)
         self._failing += bool(wrong)
@@ -486,7 +496,8 @@ class VerificationRun:
                 self._try("sizes that were found among all", failure.case)
             if failure.problem.failure not in self._failed:
                 self._add(failure.problem, failure.case)
-        self._all_sizes = tried.described(self._domain)
+        replayed = 0 if self._replays is None else len(self._replays.sizes)
+        self._all_sizes = tried.described(self._domain, replayed)
 
     def _ask_gpu(self) -> None:
         """Run the cases on the GPU; only the failed ones if there are any."""
@@ -608,6 +619,8 @@ class VerificationRun:
         verdict: Verdict = "fail" if self._failed else "pass"
         skipped = self._covered.get("outside of what the reference takes", 0)
         replay, reasons = self._replayed(), []
+        if not replay.separate:
+            notes.append(_NOT_SEPARATE)
         if not self._failed:
             if self._unsupported:
                 verdict = "inconclusive"
@@ -622,13 +635,13 @@ class VerificationRun:
                 reasons.append("the reference is constant in all cases")
             notes += self._constants.notes()
             notes += self._independent.notes()
-            notes += [self._finishing] if self._finishing else []
+            if self._reductions.largest.operators:
+                text = self._reductions.largest.text
+                notes.append(f"torch finishes the results of the kernels: {text}")
             if not replay.verified:
                 is_required = self._options.replay == "required"
                 verdict = "inconclusive" if is_required else verdict
                 reasons.append(_not_replayed(replay, is_required=is_required))
-            if self._options.replay == "required":
-                notes += self._limits_of_trust(replay)
             if self._unfinished:
                 verdict = "inconclusive"
                 reasons.append("stopped before all cases of the plan were tried")
@@ -641,6 +654,8 @@ class VerificationRun:
                 reasons.append(f"only the first {cases} tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(names) for key, names in self._kinds.items()})
+        if self._reductions.largest.operators:
+            covered["finished by torch"] = self._reductions.largest.as_dict()
         if self._largest_errors:
             covered["largest errors"] = self._largest_errors
         if self._gpu:
@@ -663,20 +678,6 @@ class VerificationRun:
             replay=replay,
             seconds=time.monotonic() - self._began,
         )
-
-    def _limits_of_trust(self, replay: Replay) -> Iterator[str]:
-        """Yield notes on what a candidate could have falsified although its calls were repeated."""
-        if not replay.separate:
-            yield (
-                "the process that evaluates the reference has loaded the candidate's file, so the "
-                "candidate could have changed the reference: define `reference` and `inputs` in "
-                "files that do not import the candidate's"
-            )
-        if self._all_sizes and any(e["verdict"] == "proved" for e in self._all_sizes["runs"]):
-            yield (
-                "the accesses at all sizes were proved in the candidate's process, which could "
-                "have falsified this result"
-            )
 
     def _replayed(self) -> Replay:
         separate = not self._trials.has_candidate

@@ -2,7 +2,8 @@
 
 The inputs and the candidate run with tensors that have no memory, so both are loaded into this
 process. A candidate can falsify the answers of this process. Therefore these answers can add
-failures to those that other processes find, but cannot remove any.
+failures to those that other processes find, but cannot remove any, and reports call their proofs
+claims.
 """
 
 from __future__ import annotations

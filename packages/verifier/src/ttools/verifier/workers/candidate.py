@@ -164,6 +164,7 @@ class Candidate:
                 if self._recorder is not None and has_plan:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
+                answer["finished_by"] = self._finished_by(parts)
                 answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
                     self._keep(parts)
@@ -198,6 +199,10 @@ class Candidate:
     def _work(self) -> Work:
         """Return the numbers of elements on which operators of the last call computed."""
         return Work() if self._recorder is None else self._recorder.work
+
+    def _finished_by(self, parts: list[tuple[str, Any]]) -> list[list[Any]]:
+        """Return the steps of torch that finish results, see `Executor.finished_by`."""
+        return [] if self._recorder is None else self._recorder.finished_by(parts)
 
     def _parts(
         self, found: Any, arguments: dict[str, Any], request: dict[str, Any]

@@ -42,7 +42,7 @@ from ttools.verifier.replay.plan import (
     structure_of,
     write_plan,
 )
-from ttools.verifier.replay.work import Work
+from ttools.verifier.replay.work import Work, multiplications
 from ttools.verifier.workers.results import WEIGHT
 
 #: Size limit of all constants of a call in bytes; larger plans are not recorded.
@@ -82,6 +82,8 @@ class PlanRecorder:
         self._steps: list[tuple[Step | str, set[int], set[int]]] = []
         #: By index of a step: number of floats on which the operator computes.
         self._floats: dict[int, int] = {}
+        #: By index of a step: number of operations, where products of matrices count singly.
+        self._operations: dict[int, int] = {}
         #: By storage: names of the arguments that its content may depend on.
         self._sources: dict[int, frozenset[str]] = {}
         self._names: dict[int, list[str]] = {}
@@ -173,16 +175,41 @@ class PlanRecorder:
         number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
         return frozenset() if number is None else self._sources[number]
 
-    def work_of(self, tensor: torch.Tensor) -> int:
-        """Return the number of floats on which operators computed the elements of a tensor."""
+    def work_of(self, tensor: torch.Tensor) -> tuple[int, int]:
+        """Return how much operators computed for the elements of a tensor.
+
+        Returns:
+            The number of floats, and the number of operations: each multiplication of a product of
+            matrices is one, and so is the computation of each float by another operator.
+        """
         number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
-        needed, total = {number}, 0
+        needed, floats, operations = {number}, 0, 0
         for index in range(len(self._steps) - 1, -1, -1):
             _, written, read = self._steps[index]
             if written & needed:
                 needed |= read
-                total += self._floats.get(index, 0)
-        return total
+                floats += self._floats.get(index, 0)
+                operations += self._operations.get(index, 0)
+        return floats, operations
+
+    @property
+    def operations(self) -> int:
+        """Return the number of operations of all steps, see `work_of`."""
+        return sum(self._operations.values())
+
+    def finished_by(self, parts: Iterable[tuple[str, Any]]) -> list[list[Any]]:
+        """Return the finishing steps on which results depend, see `Executor.finished_by`."""
+        with self._lock:
+            return [
+                [name, *step]
+                for name, part in parts
+                if isinstance(part, torch.Tensor) and has_memory(part)
+                for step in self.work.finishing_steps(self._number(part))
+            ]
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        number = self._find(tensor.untyped_storage())
+        return -1 if number is None else number
 
     # ---- storages
     def _find(self, storage: Any) -> int | None:
@@ -263,7 +290,7 @@ class PlanRecorder:
         written = {numbers[n] for n in effects.written if n in numbers} if is_known else read
         spec = replace(launch.signature, arguments=tuple(arguments))
         number = self._kernels.setdefault(kernel.variants.ttir, len(self._kernels))
-        self.work.launch(written)
+        self.work.launch(written, read)
         self.add_step(LaunchStep(number, spec), set(written), read)
 
     def _pointer(self, launch: KernelLaunch, index: int) -> TensorSpec:
@@ -380,8 +407,12 @@ class _Call:
                 recorder._refuse(self._problem)
             if changed:
                 before = recorder.work.floats
-                recorder.work.operator(self._name, self._taken, results or self._written)
-                recorder._floats[len(recorder._steps)] = recorder.work.floats - before
+                made = results or self._written
+                recorder.work.operator(self._name, self._taken, made)
+                floats = recorder.work.floats - before
+                products = multiplications(self._name, self._taken, made)
+                recorder._floats[len(recorder._steps)] = floats
+                recorder._operations[len(recorder._steps)] = max(floats, products)
                 step = OperatorStep(self._name, self._arguments, self._keywords, results)
                 written = {view.storage for view in changed}
                 recorder.add_step(self._problem or step, written - {-1}, self._read)

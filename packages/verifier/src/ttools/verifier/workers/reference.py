@@ -100,6 +100,7 @@ class Reference:
             if run.stats:
                 answer |= {"operators": [*answer["operators"], "launch"]}
                 answer |= {"work": 0, "work_of_parts": []}
+                answer |= {"operations": 0, "operations_of_parts": []}
             return answer
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

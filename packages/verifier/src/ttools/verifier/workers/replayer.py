@@ -64,6 +64,8 @@ class Replayer(Candidate):
         self._layout = "contiguous", results.PHASE
         #: Byte that new memory contains, see `Executor.run`.
         self._fill: int | None = None
+        #: True if an argument has special values, which are often equal by coincidence.
+        self._is_special = False
         self._level = os.environ.get("TTOOLS_OPT", "")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +122,9 @@ class Replayer(Candidate):
         if self._plan is None:
             raise PlanError("there is no plan")
         tensors = dict(results.tensors_of(arguments))
-        return self._executor.run(self._plan, tensors | self._weights(self._plan), self._fill)
+        tensors |= self._weights(self._plan)
+        finds_copies = not self._is_special
+        return self._executor.run(self._plan, tensors, self._fill, finds_copies=finds_copies)
 
     def _weights(self, plan: Plan) -> dict[str, torch.Tensor]:
         """Return the weights of the results of a plan, see `results.weights_of`."""
@@ -135,12 +139,13 @@ class Replayer(Candidate):
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
-        self._fill = request.get("fill")
+        self._fill, self._is_special = request.get("fill"), request.get("is_special", False)
         answer = super()._called(request)
         executor = self._executor
         return answer | {
             "copied": executor.copied,
             "finished": executor.finished,
+            "finished_by": executor.finished_by,
             "moved": executor.moved,
             "tables": executor.tables,
         }

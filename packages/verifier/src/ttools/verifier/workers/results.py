@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -75,6 +76,12 @@ def _differentiable(result: Any) -> list[tuple[str, torch.Tensor]]:
     ]
 
 
+def _leaves(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """Return the arguments that require gradients, with their names."""
+    tensors = tensors_of(arguments)
+    return [(name, part) for name, part in tensors if part.requires_grad and part.is_leaf]
+
+
 def is_lazy(value: Any) -> bool:
     """Return whether the class of a tensor may compute its elements when they are read."""
     if not isinstance(value, torch.Tensor):
@@ -123,9 +130,7 @@ def gradients(
         arguments: Arguments of the function.
         weights: Weights of the results that require gradients, see `weights_of`.
     """
-    leaves = [
-        (name, part) for name, part in tensors_of(arguments) if part.requires_grad and part.is_leaf
-    ]
+    leaves = _leaves(arguments)
     outputs = [output for _, output in _differentiable(result)]
     if not leaves or not outputs:
         return []
@@ -136,3 +141,24 @@ def gradients(
         allow_unused=True,
     )
     return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, computed, strict=True)]
+
+
+def derivatives(result: Any, arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the derivatives of the sum of each result that are not zero, as named gradients.
+
+    Args:
+        result: Result of a function.
+        arguments: Arguments of the function.
+    """
+    leaves = _leaves(arguments)
+    for _, output in _differentiable(result) if leaves else ():
+        computed = torch.autograd.grad(
+            output,
+            [leaf for _, leaf in leaves],
+            torch.ones_like(output),
+            retain_graph=True,
+            allow_unused=True,
+        )
+        for (name, _), derivative in zip(leaves, computed, strict=True):
+            if derivative is not None and bool(derivative.any()):
+                yield f"{GRADIENT}{name}", derivative
