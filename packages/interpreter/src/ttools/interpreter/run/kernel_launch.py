@@ -114,7 +114,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True)
-class UnguardedLaunch:
+class UnguardedRun:
     """A launch all of whose accesses are in bounds, with its native code.
 
     Attributes:
@@ -163,7 +163,7 @@ class ExecutableKernel:
     recorded: RecordedKernel | None = None
     finder: FactFinder = field(init=False, repr=False)
     guards: GuardChooser = field(init=False, repr=False)
-    unguarded: UnguardedLaunch | None = field(default=None, init=False, repr=False)
+    unguarded: UnguardedRun | None = field(default=None, init=False, repr=False)
     _emit_options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

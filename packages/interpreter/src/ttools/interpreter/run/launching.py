@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.interpreter.run.bounds import UNGUARDED, Guarded, guarding_monitor
-from ttools.interpreter.run.kernel_launch import KernelLaunch, UnguardedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch, UnguardedRun
 from ttools.interpreter.run.launch_rules import refused, violations_of_grid, warnings_of
 from ttools.interpreter.run.skipped_accesses import unsafe_from_environment
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -59,7 +59,7 @@ def _run(launch: KernelLaunch) -> LaunchReport:
     native = kernel.variants.kernel(facts, options, statistics, guards, seconds=how.seconds)
     if guards is None:
         if needs_none:
-            kernel.unguarded = UnguardedLaunch(emits, extents, params, grid, native)
+            kernel.unguarded = UnguardedRun(emits, extents, params, grid, native)
         return run_launch(native, params, grid, how)
     monitor = guarding_monitor(native, regions, searches=kernel.record is None, logs=False)
     params.append(monitor.address)
