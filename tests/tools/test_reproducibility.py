@@ -29,8 +29,8 @@ def test_verdicts_and_observations_are_about_the_same_pairs(
 
     other = replace(case, run=other_result)
     with interpret():
-        assert observations(case, 2) == [0] * 8
-        assert observations(other, 2) == [2, 2, 0, 0, 2, 2, 0, 0]
+        assert observations(case, range(2)) == [0] * 8
+        assert observations(other, range(2)) == [2, 2, 0, 0, 2, 2, 0, 0]
 
 
 def test_the_table_counts_pairs() -> None:

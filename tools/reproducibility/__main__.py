@@ -51,7 +51,8 @@ def worker() -> None:
             if request["part"] == "verdicts":
                 send({"verdicts": verdicts(case)})
             else:
-                send({"observations": observations(case, request["draws"])})
+                draws = range(request["first"], request["first"] + request["draws"])
+                send({"observations": observations(case, draws)})
         except Exception as error:  # noqa: BLE001 - kernels may fail in any way
             send({"error": f"{type(error).__name__}: {error}"[:2000]})
 
@@ -62,6 +63,7 @@ def run(
     seconds: Annotated[float, typer.Option(help="Time limit; later cases are left out.")] = 540,
     jobs: Annotated[int, typer.Option(help="Processes that compute verdicts.")] = 1,
     draws: Annotated[int, typer.Option(help="Random inputs of each pair on the GPU.")] = 20,
+    first: Annotated[int, typer.Option(help="Number of the first of these inputs.")] = 0,
     only: Annotated[str, typer.Option(help="Cases whose names contain this text.")] = "",
     gpu: Annotated[bool, typer.Option(help="Also run the pairs on the GPU.")] = True,
 ) -> None:
@@ -70,7 +72,8 @@ def run(
     data: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"cases": {}}
     data["verdicts on"] = {**versions_and_machine(), "target": TARGET}
     if gpu:
-        day = {"gpu": torch.cuda.get_device_name(), "draws": draws, "date": f"{date.today()}"}
+        day = {"gpu": torch.cuda.get_device_name(), "draws": draws, "first": first}
+        day["date"] = f"{date.today()}"
         data["observations on"] = {**versions_and_machine(), **day}
     lock = threading.Lock()
     parts = {"verdicts": jobs, "observations": _GPU_JOBS if gpu else 0}
@@ -80,7 +83,7 @@ def run(
         if left < 1:
             return
         began = time.monotonic()
-        answer = process.ask({"case": name, "part": part, "draws": draws}, left)
+        answer = process.ask({"case": name, "part": part, "draws": draws, "first": first}, left)
         answer = {"error": process.why()} if answer is None else answer
         text = answer.get("error") or f"{time.monotonic() - began:.1f} s"
         typer.echo(f"{part} of {name}: {text}", err=True)

@@ -7,7 +7,7 @@ and repeated runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -107,10 +107,10 @@ def _verdict(
 # ---- bits
 
 
-def observations(case: Case, draws: int) -> list[int]:
-    """Return in how many draws the bits of each pair differ on the GPU."""
+def observations(case: Case, draws: Iterable[int]) -> list[int]:
+    """Return in how many draws, given by their numbers, the bits of each pair differ on the GPU."""
     counts: list[int] = []
-    for seed in range(draws):
+    for seed in draws:
         differs = _differences(case, {n: t.cuda() for n, t in case.inputs(Draw(seed)).items()})
         counts = [a + b for a, b in zip(counts or [0] * len(differs), differs, strict=True)]
     return counts
