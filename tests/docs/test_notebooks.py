@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ttools.cli.app import app
+from ttools.cli.app import COMMANDS
 
 pytest.importorskip("nbclient", reason="nbclient is not installed")
 pytest.importorskip("ipykernel", reason="ipykernel is not installed")
@@ -45,5 +45,5 @@ def test_a_notebook_is_small_and_has_no_machine_specific_content(path: Path) -> 
 
 def test_there_is_a_notebook_per_command() -> None:
     # `replay` is an alias of `interpret`.
-    names = {str(command.name).split(" ")[0] for command in app.registered_commands}
+    names = {name.split(" ")[0] for name in COMMANDS}
     assert {path.stem for path in notebooks()} == names - {"replay"}
