@@ -51,7 +51,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def speed_figures(rows: Sequence[Row]) -> list[Figure]:
-    """Return figures that compare ttools with the other sides, for each number of threads."""
+    """Return figures that compare ttools with other implementations, for each number of threads."""
     figures = []
     for threads in sorted({row.threads for row in rows}):
         on = f"{threads} thread" + ("s" if threads > 1 else "")

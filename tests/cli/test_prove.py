@@ -113,7 +113,7 @@ def test_loaded_indices_are_proved_under_an_assumption(ttools: Run) -> None:
         (("prove", "--script", "--assume", "a=0:1", "{file}"), "no kernel that is"),
         (("prove", "--assume", "index_ptr=0:k", "{}", "n=1:9"), "k is not one of the sizes n"),
         (("prove",), "nothing to prove"),
-        (("prove", "{}"), "no sizes to prove"),
+        (("prove", "{}"), "no sizes given"),
         (("prove", "{}", "n=9:1"), "9 is above 1"),
         (("prove", "{}", "k=1:9"), "does not take an argument `k`"),
         (("prove", "{file}", "n=1:9"), "nothing to prove"),

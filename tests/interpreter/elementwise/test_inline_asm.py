@@ -350,7 +350,7 @@ def test_errors(text: str, sentence: str) -> None:
         ("=r,r,r", ["i32"], 1, "2 input constraints for 1 operand registers"),
         ("=r,=r,r", ["i32"], 1, "2 output constraints for 1 result registers"),
         ("=v,v", ["i32"], 1, 'constraint "v"'),
-        ("=r,h", ["i32"], 1, "a register of 16 bits for an operand of 32"),
+        ("=r,h", ["i32"], 1, "a 16-bit register cannot be used for a 32-bit operand"),
         ("=h,r", ["i32"], 1, "output register that is too small"),
         ("=r,r", ["i32"], 3, "pack = 3"),
     ],

@@ -21,6 +21,7 @@ import torch
 import triton
 import triton.language as tl
 
+import ttools.profiler.api  # noqa: F401 - registers the formats of a profile
 from ttools.cli.profile.report import write, write_tables_of
 from ttools.profiler.gpu import copies
 from ttools.profiler.gpu.copies import CopyRecorder, MemoryOperation, OwnCopies
@@ -486,5 +487,5 @@ def test_every_format_marks_operations_other_than_kernels(
             events = json.loads(out)["traceEvents"]
             assert [e["cat"] for e in events if e["ph"] == "X"].count("copy") == 2
     page = write_page(prof)
-    assert '<td><button class="kernel">copy host to device</button></td>' in page
+    assert '<td class="name"><button class="kernel">copy host to device</button></td>' in page
     assert 'data-column="kind"' in page

@@ -38,7 +38,7 @@ def test_a_note_can_fail_a_run() -> None:
     with sanitize() as report:
         pooled[(1,)](torch.ones(16), torch.zeros(16), 4, 4, WIDTH=2, M=4, N=4)
     (note,) = report.findings
-    assert "always the same values" in note.message
+    assert "always with the same values" in note.message
     assert "other data" in note.notes[0]
     report.raise_for_failures("warning")
     with pytest.raises(FindingsError):

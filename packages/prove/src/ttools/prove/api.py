@@ -130,7 +130,7 @@ def prove(
     """
     ends = {name: _ends(name, values) for name, values in sizes.items()}
     if not ends:
-        raise UsageError("no sizes to prove: name a range, as in `n=range(1, 1 << 20)`")
+        raise UsageError("no sizes given: name a range, as in `n=range(1, 1 << 20)`")
     return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds, assume=assume)
 
 

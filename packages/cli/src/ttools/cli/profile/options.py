@@ -119,7 +119,9 @@ ProfiledOnOption = Annotated[
 WarmupOption = Annotated[
     int,
     _launch(
-        "--warmup", metavar="N", help="Exclude the first N of equal launches from all figures."
+        "--warmup",
+        metavar="N",
+        help="Exclude the first N launches of each group of equal launches.",
     ),
 ]
 IterationsOption = Annotated[

@@ -150,7 +150,7 @@ def prove_command(
             "such as `n=1:4096`, or --script SCRIPT"
         )
     if len(target_words) == 1:
-        raise UsageError(f"no sizes to prove: name a range, as in `{target_words[0]} n=1:4096`")
+        raise UsageError(f"no sizes given: name a range, as in `{target_words[0]} n=1:4096`")
     raise typer.Exit(proving.prove_function(target_words[0], target_words[1:]))
 
 

@@ -168,7 +168,8 @@ def read_lock(path: Path) -> Lock:
     unknown = sorted(set(lock.limits) - set(LIMITS))
     if unknown:
         raise UsageError(
-            f"{path}: `limits` has no figure `{unknown[0]}`; choose from {', '.join(LIMITS)}"
+            f"{path}: `limits` names `{unknown[0]}`, which is not a figure; choose from "
+            f"{', '.join(LIMITS)}"
         )
     return lock
 

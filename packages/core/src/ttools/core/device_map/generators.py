@@ -111,7 +111,7 @@ class DeviceGenerator(Generator):
     def graphsafe_set_state(self, other: Any) -> Any:
         if capturing() is not None:
             raise UnsupportedError(
-                "`graphsafe_set_state` while a CUDA graph is captured on a mapped device",
+                "`graphsafe_set_state` during the capture of a CUDA graph on a mapped device",
                 help="pass the generator to the operators: `generator=…`",
             )
         self.set_state(other.get_state())

@@ -121,7 +121,9 @@ def _refuse_grouped(values: Sequence[Handle]) -> None:
         GroupError: A value differs between the programs of a group.
     """
     if any_grouped(values):
-        raise GroupError("blocks of descriptors are accessed by one program at a time")
+        raise GroupError(
+            "a block of a tensor descriptor can be accessed by only one program at a time"
+        )
 
 
 def _read(descriptor: Descriptor, pointer: Any, mask: Any) -> Any:

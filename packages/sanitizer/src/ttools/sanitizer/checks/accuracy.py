@@ -51,8 +51,8 @@ class Accuracy(RepeatedCheck):
     seeks = "losses of accuracy"
     kinds: ClassVar[Kinds] = {
         "accuracy_loss": _defect(
-            "The rounding errors of this line make an output less accurate than its type and a "
-            "sound algorithm explain.",
+            "The rounding errors of this line make an output less accurate than its type allows "
+            "with a numerically stable algorithm.",
             "compute this line in float32",
         ),
         "cancellation": _defect(

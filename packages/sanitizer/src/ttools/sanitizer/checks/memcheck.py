@@ -110,7 +110,7 @@ class Memcheck(Check):
         "shared_arguments": Kind(
             severity="note",
             meaning="Two arguments to which the kernel writes have elements in common.",
-            help="pass tensors that share no elements, unless the kernel is designed for it",
+            help="pass tensors that share no elements, unless the kernel expects this",
         ),
         "unused_load": Kind(
             severity="note",

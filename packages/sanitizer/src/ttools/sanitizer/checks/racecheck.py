@@ -401,7 +401,7 @@ def _with_others(finding: Finding, tensors: Iterable[str]) -> Finding:
 
 def _identical(finding: Finding) -> Finding:
     """Return an overlapping store as a note, because all programs store the same values."""
-    message, notes = f"{finding.message}, always the same values", (*finding.notes, OTHER_DATA)
+    message, notes = f"{finding.message}, always with the same values", (*finding.notes, OTHER_DATA)
     return replace(finding, severity="note", message=message, notes=notes)
 
 
@@ -524,7 +524,7 @@ def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Findin
     name = f" of `{argument.name}`" if argument else ""
     return check.finding(
         "overlapping_store",
-        f"lanes of one store write to the same element{name}, always the same values",
+        f"lanes of one store write to the same element{name}, always with the same values",
         severity="note",
         argument=argument,
         location=probe.location,

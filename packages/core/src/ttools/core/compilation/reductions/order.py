@@ -130,9 +130,11 @@ def order_of(reduction: Reduction, compilation: Compilation) -> ReductionOrder:
         UnknownOrderError: The order cannot be determined.
     """
     if compilation.target.backend != "cuda":
-        raise UnknownOrderError("orders of sums are known for NVIDIA GPUs only")
+        raise UnknownOrderError("the order of summation is known only for NVIDIA GPUs")
     if reduction.element != "f32":
-        raise UnknownOrderError(f"orders of sums are known for f32, not {reduction.element}")
+        raise UnknownOrderError(
+            f"the order of summation is known only for f32, not for {reduction.element}"
+        )
     if prod(reduction.shape) > _MOST_ELEMENTS:
         raise UnknownOrderError(f"a tile of {prod(reduction.shape):,} elements is too large")
     if compilation.metadata.get("num_ctas", 1) != 1:

@@ -140,7 +140,7 @@ def _arguments(constraints: Constraints, inputs: list[Vector]) -> list[Register]
     for i, (value, bits) in enumerate(zip(inputs, constraints.inputs, strict=True)):
         size = BITS[value.scalar]
         if size > bits:
-            raise ConstraintError(f"a register of {bits} bits for an operand of {size} bits")
+            raise ConstraintError(f"a {bits}-bit register cannot be used for a {size}-bit operand")
         register = outputs[constraints.tied[i]] if i in constraints.tied else Register(bits)
         register.value = value.cast("zext", f"i{bits}")
         registers.append(register)
