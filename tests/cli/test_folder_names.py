@@ -93,7 +93,8 @@ def output_of(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str
         file.unlink()
     text = text.replace(f"{folder}\n", "FOLDER/\n")
     for path in (f"{folder}/", f"{folder.resolve()}/"):
-        text = text.replace(path, "FOLDER/")
+        # A line may be wrapped at a space in the path.
+        text = re.sub(re.escape(path).replace(r"\ ", r"\s+"), "FOLDER/", text)
     # Replace the folder only if the path begins with it.
     text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
     text = DIGEST.sub("DIGEST", SEED.sub("#", MEASURED.sub("#", text)))
