@@ -1,4 +1,4 @@
-"""Measures the speedup from the profiler's advice: runs each pair of `advice_pairs.py` on a GPU.
+"""Measures the speedup from the profiler's advice: runs the kernels of `advice_pairs.py` on a GPU.
 
     python benchmarks/advice_gain.py
 

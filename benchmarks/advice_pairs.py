@@ -52,7 +52,7 @@ def product_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     TRANSPOSED: tl.constexpr = False,
 ):  # fmt: skip
-    """Multiply matrices whose sizes are multiples of the blocks.
+    """Multiply matrices whose sizes are multiples of the block sizes.
 
     If TRANSPOSED, the second matrix is stored column by column.
     """
@@ -83,7 +83,7 @@ def histogram_kernel(x_ptr, out_ptr, ONCE: tl.constexpr, BINS: tl.constexpr, BLO
 
 @triton.jit
 def settle(x, TURNS: tl.constexpr):
-    """Do so much arithmetic that masked-off lanes cost more than the memory traffic."""
+    """Do enough arithmetic that computing masked-off lanes costs more than the memory traffic."""
     for _ in tl.static_range(TURNS):
         x = tl.exp(-x * x)
     return x
@@ -120,7 +120,7 @@ def weighted_kernel(x_ptr, weight_ptr, out_ptr, rows, ONCE: tl.constexpr, WIDTH:
 
 @dataclass(frozen=True)
 class Pair:
-    """A kernel before and after following a hint.
+    """Two versions of a kernel: before and after a hint of the profiler is followed.
 
     Attributes:
         kind: Kind of the hint, as in the profiler's advice.

@@ -44,7 +44,7 @@ def _scratch(size: int, _alignment: int, _stream: int | None) -> torch.Tensor:
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    """Return the verdict and the figures of the driver for each configuration of a case."""
+    """Return the driver's verdict and figures for each configuration of a case."""
     with torch.device("cuda"):
         case = cases()[name]()
     triton.set_allocator(_scratch)  # of descriptors
@@ -65,7 +65,7 @@ def load(name: str) -> list[dict[str, Any]]:
 
 
 def _run(words: Sequence[str], **variables: str) -> Any:
-    """Return the JSON document that a command writes; OUTPUT among its words is the file."""
+    """Run a command and return the JSON file that it writes; the file's path replaces OUTPUT."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "output.json"
         done = subprocess.run(
@@ -82,7 +82,7 @@ def _run(words: Sequence[str], **variables: str) -> Any:
 
 
 def inspected(name: str) -> list[dict[str, Any]]:
-    """Return the verdict and the figures of `ttools inspect` for each configuration of a case."""
+    """Return the verdict and figures of `ttools inspect` for each configuration of a case."""
     options = f"--gpu h100 --all-configs --fail-on never --format json --output {OUTPUT}"
     words = ["-m", "ttools_entry", "inspect", *options.split(), __file__, "launch", name]
     (kernel,) = _run(words, CUDA_VISIBLE_DEVICES="")["kernels"]
@@ -98,8 +98,8 @@ class Compared:
     """The results of one case.
 
     Attributes:
-        inspect: Rows of `inspected`.
-        driver: Rows of `load`, in the same order.
+        inspect: Rows that `inspected` returned.
+        driver: Rows that `load` returned, in the same order.
     """
 
     name: str

@@ -15,7 +15,7 @@ def _words(text: str) -> list[str]:
 
 
 def read_threads(text: str) -> list[int]:
-    """Return numbers of threads without duplicates; `all` stands for one thread per CPU."""
+    """Parse a list of thread counts and remove duplicates; `all` stands for one thread per CPU."""
     everything = len(os.sched_getaffinity(0))
     words = _words(text)
     if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
@@ -32,7 +32,7 @@ def read_sides(text: str) -> list[str]:
 
 
 def read_workloads(only: str) -> list[Any]:
-    """Return the workloads whose names contain one of the words."""
+    """Return the workloads whose names contain one of the comma-separated words in `only`."""
     workloads = chosen(only)
     if not workloads:
         names = ", ".join(w.name for w in chosen(None))

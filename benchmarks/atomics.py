@@ -6,9 +6,9 @@
 GPU vendors do not publish this rate. Each row of the output is a type and an access pattern.
 Programs add scalars (one thread of each program) or tiles (all lanes of each warp). The target is
 one element, several elements of one 32-byte sector, or one element in each of several sectors. The
-columns are updates per second, updates per clock of a multiprocessor, and updates per second of
-each element. The last line has the format of `core/gpus/products.py`: for each type, the greatest
-rate on one element, which is an upper bound for every pattern.
+columns are updates per second, updates per clock cycle of a multiprocessor, and updates per second
+of each element. The last line has the format of `core/gpus/products.py`: for each type, it contains
+the greatest rate on one element, which is an upper bound for every pattern.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tile_kernel(
 
 @triton.jit
 def clock_kernel(out_ptr, TURNS: tl.constexpr):
-    """Store the number of clock cycles and of nanoseconds that the same work takes."""
+    """Store the numbers of clock cycles and nanoseconds that a loop of TURNS iterations takes."""
     clock = tl.inline_asm_elementwise(
         "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
     )
@@ -143,7 +143,7 @@ def cases() -> list[Case]:
 
 
 def check() -> None:
-    """Raise an error if an update is lost; counts are at most 256, which bfloat16 represents."""
+    """Raise an error if an update is lost; bfloat16 represents the sums, at most 256, exactly."""
     for case in cases():
         out = torch.zeros(WARP * SECTOR, dtype=case.dtype)
         made = case.launch(out, programs=4, turns=1, warps=1)
@@ -165,7 +165,7 @@ def clock_rate() -> float:
 
 
 def seconds_of(case: Case, programs: int, turns: int) -> tuple[float, int]:
-    """Return the median time of a launch by the GPU's clock, and its number of updates."""
+    """Return the median time of a launch on the GPU's clock, and the number of updates it makes."""
     out = torch.zeros(WARP * SECTOR, dtype=case.dtype, device="cuda")
     case.launch(out, programs, turns, warps=4)
     taken, made = [], 0

@@ -91,7 +91,7 @@ class _Compiling:
         self._call: Any = None
 
     def launch(self, name: str) -> dict[str, Any]:
-        """Run a workload; return for each of its launches whether the kernel was compiled."""
+        """Run a workload; return, for each of its launches, whether the kernel was compiled."""
         from workloads.rows import WORKLOADS
 
         if name != self._workload:

@@ -122,7 +122,7 @@ class Recorder:
             setattr(owner, name, wrap(getattr(owner, name)))
 
     def wraps(self) -> list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]:
-        """Return the functions to measure: owner, name, and the function that wraps them."""
+        """Return the functions to measure: the owner, the name, and a function that wraps each."""
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 

@@ -3,9 +3,9 @@
     python benchmarks/gpu_time_model.py benchmarks/points/*.json.gz
 
 The points are those of `gpu_points.py join`. Prints the constants of `ttools.profiler.gpu_time`
-fitted to all points, and the instructions that the kernels execute. For each kernel, it also fits
-the constants to all other kernels and prints the error; the intervals of projections are derived
-from these errors.
+fitted to all points, and the instructions that the kernels execute. For each kernel, the script
+also fits the constants to all other kernels and prints the error on this kernel; the intervals of
+projections are derived from these errors.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def layer_norm_backward_kernel(
     x_ptr, weight_ptr, dout_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, locks_ptr,
     columns, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the row's `dx`; add its share of the weight gradients under the lock of a group."""
+    """Compute a row's `dx`; add its weight and bias gradients to its group's sums, locked."""
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     inside = lanes < columns
@@ -179,7 +179,7 @@ def layer_norm_sum_kernel(
     partial_ptr, gradient_ptr, columns,
     GROUPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Sum the groups; the second index of the grid selects the gradient of weight or bias."""
+    """Sum the groups' partial gradients; the grid's second index selects weight or bias."""
     which = tl.program_id(1)
     lanes = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = lanes < columns
@@ -193,7 +193,7 @@ def layer_norm_sum_kernel(
 
 @triton.jit
 def tiny_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """Add 1 to one vector in one program, so that the time is that of the launch."""
+    """Add 1 to one vector in one program, so that the measured time is that of the launch."""
     lanes = tl.arange(0, BLOCK)
     inside = lanes < n
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes, mask=inside) + 1.0, mask=inside)

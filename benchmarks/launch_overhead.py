@@ -1,7 +1,7 @@
 """Measures what a warm launch of a tiny kernel costs, with and without checks.
 
-The cost is relative to Triton's own launch path. That is the same call with a launcher that does
-nothing, measured alternately in the same process. Run as a program, this file is that process.
+The cost is relative to Triton's own launch path: the same call, with a launcher that does nothing,
+is measured alternately in the same process. Run as a program, this file is that process.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def child(repeat: int) -> None:
 
 
 def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
-    """Return the seconds of a launch, of Triton's part, of the difference, and with checks."""
+    """Return median seconds of a launch, of Triton's part, of the difference, and with checks."""
     done = subprocess.run(
         [sys.executable, str(HERE / "launch_overhead.py"), str(repeat)],
         env=environment(cache_variables(caches)),

@@ -1,7 +1,7 @@
-"""The process of one side, which checks results and measures calls as its parent requests.
+"""Worker process of one side of the comparison: checks results and measures calls on request.
 
-Requests are read from standard input and answers are written to standard output, each as one line
-of JSON. `sides` describes the sides.
+The parent's requests are read from standard input and answers are written to standard output, each
+as one line of JSON. `sides` describes the sides.
 
 The slowdown caused by checks is the ratio of two samples from the same process, one with checks and
 one without. Two processes may differ by more than the checks cost: in one process, malloc returns
@@ -40,8 +40,8 @@ def sample(call: Call) -> tuple[float, float, int]:
     """Measure repeated calls.
 
     Returns:
-        The seconds of the median call; the share of the time in which this process had no CPU,
-        counting one thread; the number of calls.
+        The median time of a call in seconds; the share of the elapsed time in which the process
+        used no CPU, counting one thread; the number of calls.
     """
     times: list[float] = []
     start, busy = time.perf_counter(), time.process_time()
@@ -126,7 +126,7 @@ class Bench:
             self._kept.append(self._call())
 
     def measure(self) -> dict[str, Any]:
-        """Return a sample of the workload; sides with checks also take one without checks."""
+        """Return a sample of the workload; for sides with checks, also a sample without checks."""
         if self._sanitization is None:
             return self._sample()
         # The first sample after a pause is slower, so it is discarded.
@@ -167,7 +167,7 @@ def _places(results: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
 
 
 def _launch_first_kernel() -> None:
-    """Launch a kernel, so that no workload includes the initialisation by the first launch."""
+    """Launch a kernel, so that no workload's time includes the first launch's initialisation."""
     import kernels
 
     kernels.tiny_kernel[1,](torch.ones(16), torch.empty(16), 16, BLOCK=16)

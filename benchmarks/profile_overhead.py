@@ -3,10 +3,10 @@
     python benchmarks/profile_overhead.py [PART OF A NAME]
 
 The sides are: no profiler, Proton, and `ttools profile`. All run many times in the same process, in
-a random order in each round, after a garbage collection. For each side it prints the shortest time,
-its ratio to Proton's shortest time, and the median ratio to Proton's time in the same round with a
-95% confidence interval. It also prints the shortest time including the start and end of the
-session, and the shortest time until the samples are available. Needs an NVIDIA GPU.
+a random order in each round, after a garbage collection. For each side, the script prints the
+shortest time, its ratio to Proton's shortest time, and the median ratio to Proton's time in the
+same round with a 95% confidence interval. It also prints the shortest time including the start and
+end of the session, and the shortest time until the samples are available. Needs an NVIDIA GPU.
 """
 
 from __future__ import annotations

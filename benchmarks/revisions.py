@@ -118,7 +118,7 @@ def _pair(trees: Sequence[Path], side: str, threads: int, program: str) -> Itera
 
 
 def _asked(pair: Sequence[SideProcess], number: int, **request: Any) -> Pair:
-    """Return both answers; the order of the requests alternates between rounds."""
+    """Return both processes' answers; which one is asked first alternates between rounds."""
     order = (1, 0) if number % 2 else (0, 1)
     answers = {n: pair[n].ask(**request) for n in order}
     return answers[0], answers[1]

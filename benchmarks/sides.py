@@ -306,7 +306,7 @@ class Row:
     access: str = "plain"
 
     def ratio(self, side: str) -> float | None:
-        """Return the ratio of our median time to that of a side; None if one is missing."""
+        """Return the ratio of the median time of `ours` to a side's; None if one is missing."""
         ours, other = self.times.get("ours"), self.times.get(side)
         if ours is None or other is None or not ours.samples or not other.samples:
             return None

@@ -12,7 +12,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 @triton.jit
 def scale_kernel(source, target, factor, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Scale a matrix, by descriptors that the host makes."""
+    """Scale a matrix through descriptors that are made on the host."""
     row = tl.program_id(0) * BLOCK_M
     column = tl.program_id(1) * BLOCK_N
     target.store([row, column], source.load([row, column]) * factor)
@@ -20,7 +20,7 @@ def scale_kernel(source, target, factor, BLOCK_M: tl.constexpr, BLOCK_N: tl.cons
 
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Transpose by descriptors made here; the last stride of a descriptor is always one."""
+    """Transpose through descriptors made in the kernel; their last stride is always one."""
     x = tl.make_tensor_descriptor(
         x_ptr, shape=[M, N], strides=[N, 1], block_shape=[BLOCK_M, BLOCK_N]
     )
@@ -33,7 +33,7 @@ def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.co
 
 
 def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return `x * factor` of a contiguous matrix whose rows are multiples of 16 bytes."""
+    """Return `x * factor` of a contiguous matrix whose row size is a multiple of 16 bytes."""
     out = torch.empty_like(x)
     block = [32, 64]
     source = TensorDescriptor.from_tensor(x, block)
@@ -44,7 +44,7 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def transpose(x: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous transpose; both sizes are multiples of four f32 elements."""
+    """Return a contiguous transpose of an f32 matrix; both sizes are multiples of four."""
     M, N = x.shape
     out = x.new_empty(N, M)
     grid = (triton.cdiv(M, 32), triton.cdiv(N, 64))

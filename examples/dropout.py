@@ -1,7 +1,7 @@
 """Dropout that stores no mask: both passes compute the mask from a seed.
 
 `tl.rand` is the counter-based Philox generator: its numbers depend only on the seed and the
-position, not on the program or the order. The backward pass draws the same numbers.
+position, not on the program or the order of execution. The backward pass draws the same numbers.
 """
 
 import torch
@@ -48,9 +48,9 @@ def main() -> dict[str, torch.Tensor]:
     kept = out != 0
     expected = torch.where(kept, x / (1 - p), 0.0)
     torch.testing.assert_close(out, expected)
-    # The gradient is the mask, scaled: the backward pass drew the same numbers.
+    # The gradient is the scaled mask, which shows that the backward pass drew the same numbers.
     torch.testing.assert_close(x.grad, kept / (1 - p))
-    # With another block size, other programs draw the numbers of the same positions.
+    # With another block size, the numbers for a position are drawn by another program.
     assert torch.equal(out, Dropout.apply(x, p, seed, 256))
     assert not torch.equal(out, Dropout.apply(x, p, seed + 1, 1024))
     share = kept.float().mean().item()

@@ -29,7 +29,7 @@ def angles(positions, width):
 
 
 def operators():
-    """Return name, Liger's function, torch's, inputs with gradients, inputs without."""
+    """Return per operator: name, Liger's function, torch's, shapes with gradients, other inputs."""
     from liger_kernel.transformers import functional as liger
 
     return [
@@ -47,7 +47,7 @@ def operators():
 
 
 def forward_and_backward(function, shapes, others, device):
-    """Return outputs, and gradients of inputs of these shapes, from the same numbers each time."""
+    """Return outputs, and gradients of inputs with these shapes; all calls use the same numbers."""
     torch.manual_seed(0)
     inputs = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
     outputs = function(*inputs, *(x.to(device) for x in others))

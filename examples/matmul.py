@@ -1,4 +1,4 @@
-"""Matrix product in tiles, grouped by rows so that neighbours load the same data."""
+"""Matrix product in tiles; programs are grouped by rows so that neighbours load the same data."""
 
 import torch
 import triton
@@ -56,7 +56,7 @@ def matmul_kernel(
 def matmul(
     a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype, squared_relu: bool = False
 ) -> torch.Tensor:
-    """Return `a @ b`, of any strides, in `out_dtype`; f8 inputs are multiplied as they are."""
+    """Return `a @ b`, of any strides, in `out_dtype`; f8 inputs are multiplied unconverted."""
     M, K = a.shape
     _, N = b.shape
     c = torch.empty((M, N), device=a.device, dtype=out_dtype)
@@ -79,8 +79,8 @@ def main() -> dict[str, torch.Tensor]:
     a = torch.randn(200, 100, device=device)
     b = torch.randn(150, 100, device=device).T
     results = {}
-    # Products of narrow types are exact in f32, so mostly the order of the sums differs from torch;
-    # the fp8 tensor cores of a Hopper GPU also keep fewer bits of the sums.
+    # Products of narrow types are exact in f32, so mostly only the order of summation differs from
+    # torch's; the fp8 tensor cores of a Hopper GPU also keep fewer bits of the sums.
     for dtype, out_dtype, tolerance in (
         (torch.float32, torch.float32, 1e-4),
         (torch.float16, torch.float16, 1e-2),

@@ -3,10 +3,10 @@
     ttools profile --data tree --tree examples/matmul_roofline.py
     ttools profile --tree --gpu h200 examples/matmul_roofline.py --size 256 --steps 2
 
-On a GPU `torch.mm` is cuBLAS' kernel, and `torch.compile` would choose among more; `torch.addmm` is
-torch's own fused product, with a bias. Without a GPU, only the product in Triton is counted and
-bounded, for the named device. Each product is a Proton scope with its number of operations and
-bytes, so that kernels of libraries have a rate too.
+On a GPU, `torch.mm` runs a cuBLAS kernel (`torch.compile` would choose among more kernels), and
+`torch.addmm` is torch's own fused product with a bias. Without a GPU, only the product in Triton is
+counted and bounded, for the named device. Each product is a Proton scope with its number of
+operations and bytes, so that kernels of libraries have a rate too.
 """
 
 from __future__ import annotations

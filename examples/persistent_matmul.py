@@ -19,8 +19,8 @@ def persistent_matmul_kernel(
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
         rows = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
         columns = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        # Rows past the end read rows from the start, which are never stored. This
-        # saves a mask in the inner loop.
+        # Indices past the end wrap around to the first rows or columns; the results are never
+        # stored. This saves a mask in the inner loop.
         a_rows = rows % M
         b_columns = columns % N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)

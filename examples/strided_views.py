@@ -1,8 +1,8 @@
 """A kernel that respects strides writes through a view into the original tensor.
 
-A 4x6 tensor is split into a 4x2 and a 4x4 view. Both views keep the row stride of 6 of the
-original and share its memory; the second starts at the third column. Adding one to the views must
-show in the original; adding one to contiguous copies of the views must not.
+A 4x6 tensor is split into a 4x2 and a 4x4 view. Both views keep the original's row stride of 6 and
+share its memory; the second view starts at the third column. Adding one to the views must change
+the original; adding one to contiguous copies of the views must not.
 """
 
 import torch
@@ -16,8 +16,8 @@ def add_one_kernel(
 ):
     r = tl.arange(0, ROWS)[:, None]
     c = tl.arange(0, COLUMNS)[None, :]
-    # The block is larger than either view. The masked lanes lie in the same storage, often
-    # inside the other view: a kernel that forgot the mask would change it twice.
+    # The block is larger than either view. The masked lanes lie in the same storage, often inside
+    # the other view: without the mask, the kernel would change those elements twice.
     inside = (r < rows) & (c < columns)
     pointers = x_ptr + r * row_stride + c * column_stride
     tl.store(pointers, tl.load(pointers, mask=inside) + 1, mask=inside)

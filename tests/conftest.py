@@ -132,7 +132,7 @@ def _gpu_present() -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest files first; otherwise the last one may run while other processes idle."""
+    """Run the slowest files first; otherwise one of them may run last while others idle."""
     ranks = {name: rank for rank, name in enumerate(_SLOWEST)}
     items.sort(key=lambda item: ranks.get(str(item.path.relative_to(_TESTS)), len(ranks)))
 

@@ -34,7 +34,7 @@ _READ_EARLY = (*("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_", "TRITON_DEB
 #: Modules of other packages that commands import, some of them lazily.
 _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
-    # `torch.testing` imports this one at its first comparison, which takes a second.
+    # `torch.testing` imports this module at its first comparison, which takes a second.
     *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
     *("rich.live", "typer._adapters", "pytest"),
 )
@@ -233,7 +233,7 @@ def _serve(questions: TextIO, answers: TextIO) -> list[str] | None:
                 words: list[str] = question["words"]
                 return words
             os.close(write)
-            os.read(read, 1)  # until the child has opened its streams, which the client may close
+            os.read(read, 1)  # the child opens its streams first, since the client may close them
             os.close(read)
         print(answer, file=answers, flush=True)
     return None

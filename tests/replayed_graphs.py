@@ -24,7 +24,7 @@ def gather_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 @contextmanager
 def mapped_device() -> Iterator[None]:
-    """Activate the device map, and finally restore the stream, which a failed capture does not."""
+    """Activate the device map; finally restore the stream, which a failed capture changes."""
     with device_map():
         yield
         cuda.set_stream(cuda.default_stream())

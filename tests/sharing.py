@@ -1,8 +1,8 @@
 """Scheduler of test files for pytest-xdist that also works if a worker process dies.
 
-When a worker dies, the scheduler of xdist 3.8 runs the test that crashed again in another worker,
-reassigns files of which all tests have ended, for which the other worker waits for ever, and gives
-work to a new worker before it has collected its tests.
+When a worker dies, the scheduler of xdist 3.8 repeats the test that crashed in another worker. It
+also reassigns files of which all tests have ended, for which the other worker waits for ever, and
+gives work to a new worker before that worker has collected its tests.
 """
 
 from __future__ import annotations

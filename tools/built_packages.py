@@ -23,7 +23,7 @@ from tools.requirements import of_members
 
 #: Commands to run: the arguments of `ttools`, and the expected exit status.
 Uses = Sequence[tuple[tuple[str, ...], int]]
-#: The same, for commands that run a script.
+#: Commands that run a script: the arguments of `ttools`, and the expected exit status.
 USES: Uses = (
     (("doctor",), 0),
     (("interpret", "vector_add.py"), 0),

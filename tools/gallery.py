@@ -1,4 +1,4 @@
-"""Generates the pages in the gallery by the commands that `docs/gallery/index.md` shows.
+"""Generates the pages in the gallery with the commands that `docs/gallery/index.md` shows.
 
 python -m tools.gallery [FOLDER]
 """

@@ -40,7 +40,8 @@ def end_process(process: subprocess.Popen[Any], *, grace: float = 0.0) -> None:
     """
     for number, seconds in ((signal.SIGINT, grace), (signal.SIGKILL, None)):
         if process.poll() is None and (seconds is None or seconds):
-            # While another thread waits for the process, `poll` returns None even if it has ended.
+            # While another thread waits for the process, `poll` returns None even if the process
+            # has ended.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
             try:
@@ -225,7 +226,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: str 
 
 
 def write_section(page: Path, name: str, text: str) -> None:
-    """Write text between the markers of a section of a page, or as the whole page without them."""
+    """Write text between the markers of a section of a page, or as the whole page without any."""
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     if begin in old and end in old:

@@ -67,7 +67,7 @@ def executed(path: Path, manager: KernelManager) -> Any:
     notebook.cells.pop(0)
     cells = list(enumerate(_code(notebook), 1))
     # All notebooks run in one process, whose cell counter continues from one notebook to the next.
-    # Only results contain its numbers.
+    # Only results contain the counter's values.
     results = (
         (output.execution_count - number)
         for number, cell in cells

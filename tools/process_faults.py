@@ -204,7 +204,7 @@ def _kill_once(folder: Path, command: str, random: Random, mark: str, trials: Tr
 
 
 def _many(folder: Path, random: Random, count: int, trials: Trials) -> None:
-    """Launch 20 kernels for each `count`, and one of them 10,000 times; memory must not grow."""
+    """Launch 20 * `count` kernels, and one of them 10,000 * `count` times; memory must not grow."""
     (folder / "many.py").write_text(MANY)
     (folder / "kernels").mkdir()
     kernels, launches = 20 * count, 10_000 * count

@@ -74,7 +74,7 @@ def build(member: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def _extract(packed: tarfile.TarFile, folder: str) -> None:
-    # Python 3.10.11, Python 3.11.3 and earlier have no filters.
+    # In Python 3.10.11, Python 3.11.3 and earlier, `tarfile` has no extraction filters.
     if hasattr(tarfile, "data_filter"):
         packed.extractall(folder, filter="data")
     else:

@@ -3,9 +3,9 @@
     python benchmarks/tuning/fit_static_cost.py benchmarks/spaces/*.json
 
 The fit is a ridge regression. The target is the logarithm of each configuration's slowdown, capped
-at `MOST`; the predictors are the configuration's static figures and their squares. Both are
-centred on the launch's mean. For each kernel it also prints the mean rank correlation of recorded
-and expected costs, with weights fitted without that kernel, and without its family.
+at `MOST`; the predictors are the configuration's static figures and their squares. Both are centred
+on the launch's mean. For each kernel, the script also prints the mean rank correlation of recorded
+and predicted costs, with weights fitted without that kernel, and without its family.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FAMILIES: Sequence[Collection[str]] = (
     {"conv1d", "stencil"},
     {"histogram", "embedding_backward", "paged_gather"},
 )
-#: Number of shapes of a kernel that take part in the fit, if not all. Further shapes were recorded
-#: for rules, and would outweigh the other kernels.
+#: Number of a kernel's shapes that are used in the fit; kernels that are not listed use all shapes.
+#: The further shapes were recorded for rules, and would outweigh the other kernels.
 FITTED_SHAPES = {"grouped_matmul": 11}
 
 
@@ -77,7 +77,7 @@ def without(rows: Sequence[Recorded], kernel: str, way: str) -> Weights:
 
 
 def correlation(row: Recorded, weights: Weights) -> float:
-    """Return Spearman's rank correlation of recorded and expected costs."""
+    """Return Spearman's rank correlation of recorded and predicted costs."""
     expected = expected_costs(row.facts, PROCESSORS, weights)
     pairs = [(cost, expected[key]) for key, cost in row.costs.items() if cost and key in expected]
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)

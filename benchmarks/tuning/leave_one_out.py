@@ -35,17 +35,17 @@ from ttools.tuner.store.experience import distance
 
 #: Number of shapes of each kernel that are tuned.
 SHAPES = 3
-#: Gaps to the optimum that count as near, and as acceptable.
+#: Relative gaps to the optimum up to which a result counts as near, and as acceptable.
 NEAR, FAR = 0.02, 0.05
 #: Relative gap between the best configuration found and the optimum, by budget.
 Gaps = Mapping[str, float]
-#: Share of runs that the quantile in the second table covers.
+#: The quantile of the gaps that the second table shows.
 MOST = 0.95
 
 
 @cache
 def weights_without(files: tuple[Path, ...], kernel: str, hint: str) -> Weights | None:
-    """Fit the weights of the static cost without a kernel or its family."""
+    """Return weights of the static cost, fitted as `hint` says: without a kernel or its family."""
     if hint == "none":
         return None
     rows = [row for file in files for row in read_samples(file)]
@@ -61,7 +61,7 @@ def tried(
         return {} if weights is None else expected_costs(row.facts, PROCESSORS, weights)
 
     search = guided(row.space, seed, others, hint)
-    # As in a tuning, the first configuration that runs is the reference.
+    # As in a real tuning run, the first configuration that runs is the reference.
     costs: dict[str, float | None] = {row.space[0].key: row.costs[row.space[0].key]}
     try:
         batch = next(search)
@@ -82,12 +82,12 @@ def trials_of(budget: str, space: int) -> int:
 
 
 def tried_of(row: Recorded, budgets: Sequence[str]) -> Gaps:
-    """Return, for each budget, the number of configurations of a shape that it allows."""
+    """Return the number of configurations that each budget allows for a shape."""
     return {budget: trials_of(budget, len(row.space)) for budget in budgets}
 
 
 def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
-    """Return the gap for each budget, from the costs that a search found, in order."""
+    """Return the gap for each budget; `found` has the costs in the order of the search."""
     costs = [cost if cost is not None else float("inf") for cost in found.values()]
     size = len(row.space)
     return {budget: min(costs[: trials_of(budget, size)]) / row.best - 1 for budget in budgets}
@@ -100,7 +100,7 @@ def curves(
     hint: str,
     task: tuple[str, str, int],
 ) -> list[tuple[Gaps, Gaps]]:
-    """Return the gaps and trials for the shapes of a kernel; `task` is file, kernel and seed."""
+    """Return gaps and trials for each shape of a kernel; `task` is (file, kernel, seed)."""
     file, kernel, seed = task
     rows = [row for row in read_samples(Path(file)) if row.kernel == kernel][:SHAPES]
     weights = weights_without(files, kernel, hint)
@@ -165,7 +165,7 @@ def print_row(name: str, own: Sequence[Gaps], budgets: Sequence[str]) -> None:
 
 
 def print_budget(budget: str, runs: Sequence[tuple[Gaps, Gaps]]) -> None:
-    """Print a row of the second table: trials, and the mean, 95% quantile and worst of the gaps."""
+    """Print a row of the second table: trials; mean, 95% quantile and maximum of the gaps."""
     gaps = sorted(gaps[budget] for gaps, _ in runs)
     mean, most = statistics.fmean(gaps), gaps[min(len(gaps) - 1, int(MOST * len(gaps)))]
     trials = statistics.fmean(tried[budget] for _, tried in runs)

@@ -4,9 +4,9 @@
         [--seconds 300] [--timeout 60]
 
 `--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel gets an equal part
-of the seconds. The exhaustive search runs in worker processes, like `ttools tune`, so that
-configurations are compiled in parallel. Configurations that take longer than `--timeout` have no
-time. The resources of each binary are those that the driver reports.
+of the time that `--seconds` allows. The exhaustive search runs in worker processes, like `ttools
+tune`, so that configurations are compiled in parallel. No time is recorded for configurations that
+take longer than `--timeout`. The resources of each binary are those that the driver reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ttools.tuner.store.problem import gpu_device
 
 
 def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: float) -> None:
-    """Measure the shapes of a problem that the file lacks, and add a row for each."""
+    """Measure those shapes of a problem that the file lacks, and add a row for each."""
     tuner = problem.autotuned()
     space = candidates(problem.configs())
     with TuningRun(TuneOptions(search="exhaustive", timeout=timeout), on="gpu") as run:

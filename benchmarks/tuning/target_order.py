@@ -3,14 +3,14 @@
     python benchmarks/tuning/target_order.py benchmarks/spaces/h100_work.json.gz
         [--points benchmarks/points/h100.json.gz benchmarks/points/h200.json.gz]
 
-The file contains the work that configurations of recorded kernels require of the device, as the
-tuner counts it, and their recorded times. For each kernel this prints:
+For each configuration of the recorded kernels, the file contains the recorded time and the work
+that the configuration requires of the device, as the tuner counts it. For each kernel, the script
+prints:
 
 - Spearman's rank correlation of the projected times and the recorded medians,
 - the regret of the configuration that ranks first: how much longer it takes than the best one,
-- the regret of the best of the first four,
-- the error factor: the geometric mean of the factors by which projected and recorded times
-  differ.
+- the regret of the best of the four configurations that rank first,
+- the error factor: the geometric mean of the factors by which projected and recorded times differ.
 
 The projection uses the constants of ttools. If the points to which these were fitted are given, the
 figures are also printed for constants that are fitted without kernels of the same kind.
@@ -36,7 +36,7 @@ from ttools.core.gpus.devices import Device, read_device
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.work import Work
 
-#: For each kernel, the names of launches among the points that are of the same kind.
+#: For each kernel, the names of those launches among the points that are of the same kind.
 KIN: Mapping[str, Sequence[str]] = {
     "gelu": ("GELU tanh", "GELU erf"),
     "softmax": ("softmax", "log-sum-exp"),
@@ -71,8 +71,8 @@ def works_of(configs: Sequence[Mapping[str, Any]], device: Device) -> Work:
     """Return the work of all configurations; each field is an array over them.
 
     The files contain the work with empty caches (`held` is 0), because the times were recorded with
-    empty caches. The tuner projects launches as the profiler does, whose data is in the cache if it
-    fits.
+    empty caches. The tuner, in contrast, projects launches as the profiler does: their data is in
+    the cache if it fits.
     """
     work = Work(
         **{f.name: np.array([config["work"][f.name] for config in configs]) for f in fields(Work)}
@@ -116,7 +116,7 @@ def figures(
 ) -> tuple[float, float, float, float]:
     """Return the rank correlation, two regrets, and the error factor.
 
-    The regrets are those of the first configuration and of the best of the first four.
+    The regrets are those of the configuration that ranks first, and of the best of the first four.
     """
     order = np.argsort(guessed, kind="stable")
     best = measured.min()

@@ -17,7 +17,7 @@ def block_scaled_kernel(
     a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Multiply 8-bit floats; `a` has a scale per row and 128 columns, `b` per tile of 128 x 128."""
+    """Multiply 8-bit floats; scales apply to 1 x 128 blocks of `a` and 128 x 128 tiles of `b`."""
     rows, columns = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     of_group = tl.program_id(0) // (GROUP * columns) * GROUP
     height = min(rows - of_group, GROUP)
@@ -42,7 +42,7 @@ def selective_scan_kernel(
     x_ptr, step_ptr, a_ptr, b_ptr, c_ptr, out_ptr, length, channels,
     STATES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Update a state per channel that decays by an input, and read it after each token."""
+    """Update states per channel, whose decay depends on the step; read them after each token."""
     channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     state = tl.arange(0, STATES)
     there = channel < channels

@@ -20,11 +20,11 @@ class TuningProblem:
     Attributes:
         name: Name of the problem in the comparison.
         kernel: A `@triton.jit` function.
-        key: Names of the arguments whose values `triton.autotune` tunes separately.
+        key: Names of the arguments for whose values `triton.autotune` tunes separately.
         space: Values by parameter. Configurations are all combinations that `keeps` accepts.
         shapes: Sizes by name; each shape is one launch.
         inputs: Returns the arguments by name, and the grid, for a shape.
-        keeps: Returns whether a user would consider a combination; others are not in the space.
+        keeps: Returns whether a user would consider a combination; if not, it is not in the space.
         small: A shape that the CPU can launch, to check the kernel.
     """
 

@@ -1,4 +1,4 @@
-"""Kernels in many configurations, of which some do not fit on a GPU.
+"""Kernels in many configurations, some of which do not fit on a GPU.
 
 `against_driver.py` compares the resources that `ttools inspect` reports for them with those that
 the driver reports.
@@ -28,7 +28,7 @@ class Case:
         kernel: A `@triton.jit` function.
         names: Names of the parameters and launch options that the configurations set.
         rows: Values of these names, one tuple for each configuration.
-        arguments: The arguments in order, without those that the configurations set.
+        arguments: Positional arguments of the kernel, without those that the configurations set.
         constants: Further arguments by name.
         grid: Returns the grid for the values of a configuration.
     """

@@ -1,4 +1,4 @@
-"""Kernels of many kinds, which measure how well a model of GPU times generalises.
+"""Kernels of many kinds, used to measure how well a model of GPU times generalises.
 
 They complement those of `kernels.py` and `wider_kernels.py`, and are limited by different resources
 of a GPU.

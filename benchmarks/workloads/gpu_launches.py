@@ -13,7 +13,7 @@ import triton
 from workloads import gpu_kernels as g
 from workloads import wider_kernels as w
 
-#: Name of the kernel, text of the shape, and a function that launches the kernel.
+#: Name of the kernel, its shape as text, and a function that launches the kernel.
 Launch = tuple[str, str, Callable[[], Any]]
 
 

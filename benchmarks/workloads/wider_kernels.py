@@ -70,7 +70,7 @@ def batched_matmul_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Multiply contiguous f16 matrices whose sizes are multiples of the blocks."""
+    """Multiply contiguous f16 matrices whose sizes are multiples of the block sizes."""
     batch = tl.program_id(2)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -91,7 +91,7 @@ def split_k_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K, SPLIT: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Add partial products of a tile to `c` atomically; sizes are multiples of the blocks."""
+    """Add partial products of a tile to `c` atomically; sizes are multiples of the block sizes."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     share = K // SPLIT

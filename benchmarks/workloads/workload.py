@@ -1,7 +1,7 @@
 """A row of the benchmark: inputs, the call of each side, and the expected result.
 
-A call returns its results. If torch's operation accepts `out=`, both sides write to existing
-memory; otherwise both sides allocate.
+A call returns its results. If torch's operation accepts `out=`, the calls of torch and of Triton
+write to existing memory; otherwise both allocate memory.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Workload:
         parts: Parts of the workload for sides that are too slow to run all of it. The whole
             workload has `factor` times as many programs of the same cost.
         access: Kind of memory access, which determines the target for the cost of checks.
-            `gathers` loads from indices in memory. `scatters` stores to indices in memory, so that
-            the checks must process each stored element.
+            `gathers`: loads at indices that are read from memory. `scatters`: stores at indices
+            that are read from memory, so that the checks must process each stored element.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Workload:
         return self.parts[side].inputs() if side in self.parts else self.inputs()
 
     def factor(self, side: str) -> int:
-        """Return the ratio of the programs of the whole workload to those that the side runs."""
+        """Return how many times as many programs the whole workload has as the side runs."""
         return self.parts[side].factor if side in self.parts else 1
 
     def expected(self, inputs: Tensors) -> Tensors:

@@ -1,6 +1,6 @@
 """A matrix product with a planted bug in the addresses of `b`.
 
-docs/tutorials/planted_bugs.md finds it step by step.
+docs/tutorials/planted_bugs.md shows how to find it step by step.
 """
 
 from __future__ import annotations

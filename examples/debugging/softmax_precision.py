@@ -1,6 +1,6 @@
 """A softmax of long rows, with a planted bug: its results are wrong by a few per cent.
 
-docs/tutorials/planted_bugs.md finds it step by step.
+docs/tutorials/planted_bugs.md shows how to find it step by step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sums of a matrix's rows, with a planted bug: the kernel supports one layout only.
 
-docs/tutorials/planted_bugs.md finds it step by step.
+docs/tutorials/planted_bugs.md shows how to find it step by step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Softmax with a defect that a comparison of results may miss: the store has no mask.
 
-Each program writes the unused lanes of its block over the beginning of the next row, whose own
-program may run before or after it; the last one writes past the end of the tensor. Run it with
-`ttools sanitize examples/defects/softmax.py`.
+Each program writes the unused lanes of its block over the beginning of the next row. The program of
+that row may run before or after it. The program of the last row writes past the end of the tensor.
+Run it with `ttools sanitize examples/defects/softmax.py`.
 """
 
 import torch

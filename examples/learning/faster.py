@@ -1,4 +1,4 @@
-"""Two kernels that sum columns: a column for each program, or a tile of adjacent ones.
+"""Two kernels that sum columns: each program sums one column, or a tile of adjacent columns.
 
 `python faster.py slow` or `fast`; see docs/tutorials/faster.md.
 """

@@ -1,4 +1,4 @@
-"""What the benchmark makes of times under the checks."""
+"""Tests of the summary figures that the benchmark derives from times with checks."""
 
 from __future__ import annotations
 

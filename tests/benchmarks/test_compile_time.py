@@ -1,4 +1,4 @@
-"""What the benchmark of compilations times is there under the names that it uses."""
+"""Tests that the functions timed by the compilation benchmark exist under the names it uses."""
 
 from __future__ import annotations
 

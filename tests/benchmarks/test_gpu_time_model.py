@@ -31,7 +31,7 @@ def test_points_are_of_many_kernels(points: list[Point]) -> None:
 
 
 def test_the_constants_in_use_are_those_that_fit(points: list[Point]) -> None:
-    """A part of the launches, so that it stays cheap: on the whole they are within a third."""
+    """Check only a sixth of the launches, which is cheap; in general, errors are below a third."""
     launches = model.Launches.of(points[::6])
     projected = np.asarray(seconds_of(launches.work, Constants()))
     errors = np.abs(np.log(projected / launches.seconds))

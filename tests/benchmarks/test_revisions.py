@@ -1,4 +1,4 @@
-"""The comparison with an earlier revision: what its rows say, and a small one of this revision."""
+"""Tests of the comparison with an earlier revision: its rows, and a small run on this revision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def revisions(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_drift_of_the_machine_is_no_difference(revisions: Any) -> None:
-    """Each round is one quotient: the machine may become slower by and by."""
+    """Check that rounds are compared by ratios, because the machine may gradually become slower."""
     row = revisions.Comparison("add", before=[[1e-3, 2e-3, 4e-3]], now=[[1.1e-3, 2.2e-3, 4.4e-3]])
     assert row.ratio == pytest.approx(1.1)
     assert row.cells() == ("add", "1.000", "1.100", "1.100", "1.100-1.100")

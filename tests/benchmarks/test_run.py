@@ -66,7 +66,7 @@ def test_each_side_compiles_each_new_kernel_cold(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "leaked" not in done.stderr
-    # Both workloads launch the same kernel, which is compiled for the first one.
+    # Both workloads launch the same kernel, which is compiled for the first workload.
     (record,) = json.loads(output.read_text("utf-8"))["checked_compilation"]
     assert (record["workload"], record["kernel"]) == ("scatter", "scatter_kernel")
     for side in ("ours", "memcheck", "checks"):

@@ -111,7 +111,7 @@ def project(place: Path, name: str) -> Path:
 
 
 def compared(folder: Path, plain: Path, name: str, command: str, *, inside: bool) -> None:
-    """Compare the output of a command on a project in a folder and on one in a plain folder.
+    """Compare the output of a command on a project in a folder and on the same in a plain folder.
 
     Args:
         inside: If True, the command runs in the project's folder, otherwise in its parent.
@@ -151,7 +151,7 @@ def test_a_folder_named_like_those_of_packages(tmp_path: Path, command: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_beside_a_folder_called_like_a_package(tmp_path: Path, name: str) -> None:
-    """Run in the parent folder, where Python looks for `ttools`, `torch` and others first."""
+    """Run in the parent folder, where Python first looks for packages like `ttools` and `torch`."""
     plain, other = project(tmp_path, PLAIN), project(tmp_path / "parent", name)
     for command in ("sanitize", "refused"):
         compared(other, plain, name, command, inside=False)

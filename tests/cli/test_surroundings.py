@@ -91,7 +91,7 @@ def test_a_report_that_cannot_be_written(
     [">&- 2>&-", *(pytest.param(r, marks=pytest.mark.slow) for r in (">&-", "2>&-"))],
 )
 def test_runs_without_a_report_accept_closed_streams(tmp_path: Path, redirections: str) -> None:
-    """Discard the output of the kernel, and write it to no file that is opened meanwhile."""
+    """Check that the kernel's output is discarded, not written to a file opened meanwhile."""
     printing = SCRIPT.replace("    tl.store", '    tl.device_print("x ", x)\n    tl.store')
     words = "--quiet interpret --stats --format json --output stats.json script.py"
     status, errors = started(words, tmp_path, redirections, script=printing)
@@ -230,7 +230,7 @@ def test_a_file_beside_the_script_that_hides_a_module(
 
 
 def test_a_module_that_may_be_intended_is_named_after_the_traceback(tmp_path: Path) -> None:
-    """Only mention a file that may hide a module on purpose.
+    """Check that a file that may hide a module on purpose is only mentioned.
 
     Files that hide modules of the standard library, or of packages such as torch, are errors.
     """

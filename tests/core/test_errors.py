@@ -1,4 +1,4 @@
-"""Tests of error messages, which are formatted like a compiler's, also for unreadable sources."""
+"""Tests of error messages, which are formatted like a compiler's, even for unreadable sources."""
 
 from __future__ import annotations
 

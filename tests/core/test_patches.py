@@ -65,7 +65,7 @@ def new_module() -> Any:
 
 
 def wrapper(name: str, label: str) -> Callable[[Any], Any]:
-    """Return a function that wraps an attribute so that it adds a label before the others."""
+    """Return a function that wraps an attribute so that it adds a label before the other labels."""
 
     def make(original: Any) -> Any:
         if name == "attribute":
@@ -247,7 +247,7 @@ class ForeignPatches(RuleBasedStateMachine):
             patches.wrap(self.module, "function", wrapper("function", "last"))
             called = self.module.function()[1:-1]
         # Third-party code that restored the attribute while later patches were installed may have
-        # removed those. No patch is called after it was undone.
+        # removed these patches. No patch is called after it was undone.
         assert len(set(called)) == len(called)
         assert set(called) <= set(self.installed)
         for patches in self.installed.values():

@@ -69,7 +69,7 @@ def test_nothing_is_said_about_fewer_than_three_points_of_a_side() -> None:
 
 
 def test_nothing_is_said_if_two_names_explain_the_failures() -> None:
-    """Block and warps always change together here, so the points do not tell which one matters."""
+    """Block and warps always change together here, so the points do not show which one matters."""
     points = [{"BLOCK": 1 << n, "num_warps": n} for n in range(1, 9)]
     assert text(points, lambda p: p["BLOCK"] > 16) is None
 

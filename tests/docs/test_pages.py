@@ -25,7 +25,7 @@ PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if blocks(p)]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    # Files in /tmp may belong to another user.
+    # Files in /tmp may belong to another user, so the test's own folder is used instead.
     code = "\n".join(blocks(page)).replace("/tmp/", f"{tmp_path}/")
     script = tmp_path / "page.py"
     script.write_text(code, "utf-8")

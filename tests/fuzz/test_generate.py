@@ -101,7 +101,7 @@ def test_every_type_is_loaded_stored_and_cast_to(programs: list[Program]) -> Non
 
 
 def _one_lane_bounds(program: Program) -> Iterator[int]:
-    """Yield constants of 1 modulo 16 in the masks of stores of elements narrower than 32 bits.
+    """Yield constants congruent to 1 modulo 16 in the masks of stores of types below 32 bits.
 
     They are candidates for bounds after which a vector of 16 lanes has one lane left.
     """

@@ -1,4 +1,4 @@
-"""Tests of worker processes: one that dies or hangs gives a verdict and does not end the run."""
+"""Tests of worker processes: one that dies or hangs leads to a verdict and does not end the run."""
 
 from __future__ import annotations
 

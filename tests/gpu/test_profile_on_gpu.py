@@ -290,7 +290,7 @@ def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
     with profile(only=["add_kernel"]) as prof:
         for other in (x, y, x, y):
             add_kernel[(n // 1024,)](x, other, out, n, BLOCK=1024)
-        # A tensor that has been freed when launches are counted.
+        # The input tensor has been freed by the time launches are counted.
         add_kernel[(n // 2048,)](torch.rand(n, device="cuda"), y, out, n // 2, BLOCK=1024)
     analysis = prof.analyse()
     unique = [s.counts.unique_loaded for s in analysis.samples if s.counts]

@@ -1,4 +1,4 @@
-"""Tests on a machine with a GPU of the CPU sanitizer with kernels launched on CUDA tensors."""
+"""Tests, on a machine with a GPU, of the CPU sanitizer with kernels launched on CUDA tensors."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 @pytest.fixture
 def native() -> Iterator[None]:
-    """Run the kernels of a test on the CPU, also on machines with a GPU."""
+    """Run the kernels of a test on the CPU, even on machines with a GPU."""
     from ttools.interpreter import interpret
 
     with interpret():

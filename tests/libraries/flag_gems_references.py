@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Arguments with finite values, since norms, losses and products of others are unspecified.
+#: Arguments with finite values, since norms, losses and products of other values are unspecified.
 FINITE = ["x", "w", "b", "m", "n"]
 Rows = Annotated[int, (1, 40)]
 Columns = Annotated[int, (1, 600)]

@@ -157,7 +157,7 @@ def test_files_of_a_checkout(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_files_of_a_checkout_under_checks(tmp_path: Path) -> None:
-    """Run a test that passes although its kernel leaves a tensor, and a correct test."""
+    """Run a test that passes although its kernel accesses other memory, and a correct test."""
     (tmp_path / "test_copy.py").write_text(TESTS_THAT_PASS)
     verdicts = {}
     for checks in ("off", "default"):

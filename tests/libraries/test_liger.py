@@ -38,7 +38,7 @@ class Case:
         name: Name of the test.
         call: Calls the operator of the module that is its first argument, on the inputs.
         inputs: Creates the inputs of a type; gradients of those that require them are compared.
-        reference: Computes the same in torch.
+        reference: Computes the expected results in torch.
     """
 
     name: str
@@ -59,7 +59,7 @@ def leaves(*shapes: tuple[int, ...]) -> Inputs:
 
 
 def logits(rows: int, classes: int, *, ignored: int = 0, weighted: bool = False) -> Inputs:
-    """Create logits, targets of which some are -100, and optionally weights of the classes."""
+    """Create logits; targets, some of which are -100; and optionally weights of the classes."""
 
     def make(dtype: torch.dtype) -> Sequence[Any]:
         target = torch.randint(classes, (rows,))
@@ -83,7 +83,7 @@ def linear_logits(rows: int, width: int, classes: int) -> Inputs:
 
 
 def distributions(rows: int, classes: int, *, log_target: bool = True) -> Inputs:
-    """Create log-probabilities with gradients, and probabilities or their logarithms without."""
+    """Create log-probabilities with gradients, and targets (or their logarithms) without them."""
 
     def make(dtype: torch.dtype) -> Sequence[Any]:
         x = torch.log_softmax(torch.randn(rows, classes), dim=-1).to(dtype).requires_grad_()

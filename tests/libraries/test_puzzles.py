@@ -50,7 +50,7 @@ def combine_outer(
 def outer_relu_backward(
     x_ptr, y_ptr, dz_ptr, dx_ptr, n, m, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr
 ):
-    """Compute the gradient by `x` of `relu(x * y[:, None])`, which has the shape of `x`."""
+    """Compute the gradient by `x` of `relu(x * y[:, None])`; its shape is that of `x`."""
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     inside = (columns < n) & (rows < m)

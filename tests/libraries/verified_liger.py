@@ -23,7 +23,7 @@ from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from liger_kernel.ops.tvd import LigerTVDLossFunction
 from torch import Tensor
 
-#: Arguments with finite values, since losses and normalisations of others are unspecified.
+#: Arguments with finite values, since losses and normalisations of other values are unspecified.
 FINITE = ["x", "a", "b", "w", "r", "p", "q", "k", "cos", "sin", "alpha"]
 Rows = Annotated[int, (1, 40)]
 Columns = Annotated[int, (1, 600)]

@@ -75,7 +75,7 @@ def test_equal_numbers_of_blocks_and_batches_are_distinguished() -> None:
     script = functools.partial(fold, torch.randn(2, 10, 4), 5)
     few = {"B": (1, 4), "T": (1, 20), "N": (1, 4), "C": (1, 5)}
     guessed = check_launches(_run(script, follow=False), few)
-    assert guessed.verdict == "fails"  # it takes the two blocks for the two batches
+    assert guessed.verdict == "fails"  # the guess takes the two blocks for the two batches
     ranges = {"B": (1, 99), "T": (1, 999), "N": (1, 99)}
     followed = check_launches(_run(script), ranges)
     assert followed.verdict == "proved"

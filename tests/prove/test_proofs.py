@@ -99,7 +99,7 @@ def test_proved_goals_hold_for_all_values(seed: int) -> None:
 
 @pytest.mark.parametrize("first", [floordiv, modulo])
 def test_quotients_and_remainders_go_together(first: Callable[[Expr, Expr], Expr]) -> None:
-    """Prove the bound in both orders of elimination, which depends on the older of two symbols.
+    """Prove the bound in both orders of elimination; the order depends on which symbol is older.
 
     TorchInductor computes such indices.
     """

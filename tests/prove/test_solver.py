@@ -112,7 +112,7 @@ def test_assumptions_on_tables_agree_with_all_tables(ascending: bool, distinct: 
             continue
         shown += 1
         for table, a, b in itertools.product(tables, range(4), range(4)):
-            # At positions behind the table, where masks are off, any value may occur.
+            # At positions past the end of the table, where masks are off, any value may occur.
             for x, y in itertools.product(*(table[k : k + 1] or (table[-1],) for k in (a, b))):
                 values = {p: a, q: b, s: x, t: y}
                 if all(_value(fact, values) >= 0 for fact in facts):

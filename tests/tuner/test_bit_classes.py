@@ -25,7 +25,7 @@ from ttools.tuner.store.lock import LockedBits, read_lock
 from ttools.tuner.store.store import TuningEntry, TuningStore
 
 HERE = TuneOptions(workers=0)
-#: The first, second and fourth add in the same order, the third in another one.
+#: The first, second and fourth configuration add in the same order, the third in another order.
 CONFIGS = [
     triton.Config({"BLOCK": 128}, num_warps=1),
     triton.Config({"BLOCK": 128}, num_warps=1, num_stages=2),

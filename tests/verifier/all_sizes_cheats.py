@@ -57,7 +57,7 @@ def launches_others_when_analysed(x):
 
 
 def leaves_out_launches_when_analysed(x):
-    """Launch a kernel for a part of a tensor only, if it is analysed."""
+    """Launch a kernel for only a part of a tensor if the tensor is analysed."""
     if is_analysed(x):
         return launched(x[:1], 1)
     return with_wrong_limit(x)

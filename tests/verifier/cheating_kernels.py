@@ -59,7 +59,7 @@ def honest(x):
 
 
 def twice(half):
-    """Launch a kernel that only doubles its argument, which has nearly the whole result."""
+    """Launch a kernel that only doubles its argument, which already has nearly the whole result."""
     y = torch.empty(half.shape)
     twice_kernel[(triton.cdiv(half.numel(), 64),)](half, y, half.numel(), BLOCK=64)
     return y

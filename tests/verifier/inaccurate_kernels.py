@@ -1,4 +1,4 @@
-"""Candidates that are wrong because of rounding errors, and one that is wrong otherwise."""
+"""Candidates that are wrong because of rounding errors, and one with another defect."""
 
 import torch
 import triton

@@ -302,7 +302,7 @@ def weigh_kernel(x_ptr, w_ptr, y_ptr, s, n, BLOCK: tl.constexpr):
 
 
 def reads_one_element(x, w):
-    """Read one element of an argument, so that its values stay the same when it is replayed."""
+    """Read one element of an argument, so that its values stay the same when replayed."""
     x[0, 0].item()
     values = elements_of(x)
     powers = np.exp(values - values.max(1, keepdims=True))
@@ -877,7 +877,7 @@ def total_of_rows_reference(x):
 
 
 def sums_encoded(x):
-    """Let torch add up all elements, which a kernel has doubled and another halves."""
+    """Let torch add up all elements, which one kernel has doubled; another halves the sum."""
     return launched(half_kernel, launched(double_kernel, x).sum(0)[None])[0]
 
 
@@ -913,7 +913,7 @@ def wrong_in_zeros(x):
 
 
 def compares_the_contrary(x, w):
-    """Let torch compute the contrary of a mask by other comparisons."""
+    """Let torch compute the negation of a mask by other comparisons."""
     mask = ((x <= w) | (x <= 0.0)).view(torch.uint8)
     y = torch.empty(mask.shape, dtype=torch.uint8)
     rows, n = mask.shape
@@ -933,7 +933,7 @@ def contrary_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
 
 
 def small_part_of_a_slice(x):
-    """Let torch compute a part that depends on few columns, if there are many others."""
+    """Let torch compute a part that depends on few columns, if there are many other columns."""
     rows, n = x.shape
     if n < 40:
         y = torch.empty(rows, min(n, 8))

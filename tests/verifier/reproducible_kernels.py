@@ -37,7 +37,7 @@ def part_kernel(out_ptr, x_ptr, n, length, BLOCK: tl.constexpr):
 
 
 def split_by_batch(x):
-    """Divide rows into more parts if there are few of them."""
+    """Divide rows into more parts if there are few rows."""
     rows, n = x.shape
     out = torch.zeros(rows)
     parts = 2 if rows == 1 else 1

@@ -1,4 +1,4 @@
-"""Verification of candidates at all sizes of their domain, also those that fit in no memory."""
+"""Verification of candidates at all sizes of their domain, even sizes that fit in no memory."""
 
 from __future__ import annotations
 

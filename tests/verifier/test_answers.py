@@ -23,7 +23,7 @@ SENT: dict[str, Any] = {"x": image_of(X), "scale": 2.0}
 
 
 def answer(**fields: Any) -> dict[str, Any]:
-    """Return an answer as a candidate's process sends it, with other fields."""
+    """Return an answer as a candidate's process sends it, with the given fields replaced."""
     plain: dict[str, Any] = {
         "call": 1,
         "launches": 1,

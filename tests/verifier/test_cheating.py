@@ -174,6 +174,6 @@ def test_a_candidate_that_sleeps_costs_its_limit_a_few_times() -> None:
     words = {"candidate": "sleeps", "reference": "reference", "inputs": "inputs"}
     subject = {key: f"{FILE}:{function}" for key, function in words.items()}
     found = verify_here(subject, VerifyOptions(answer_seconds=5.0, all_sizes_seconds=0))
-    # Whether loading the file ends in what is left of the time decides between two verdicts.
+    # The verdict depends on whether loading the file ends within the remaining time.
     assert found.verdict in ("fail", "inconclusive")
     assert found.covered["cases"] < 10

@@ -135,7 +135,7 @@ def test_gradients_may_have_the_error_of_rounded_incoming_gradients() -> None:
 def test_gradients_that_cancel_may_keep_a_rounding_error() -> None:
     """Accept a rounding error in the gradient of a norm over one column.
 
-    It is the difference of two equal products.
+    This gradient is the difference of two equal products.
     """
     x = torch.tensor([[0.7]]).requires_grad_()
     right = evaluate(lambda x: torch.layer_norm(x, (1,)), {"x": x}, [])

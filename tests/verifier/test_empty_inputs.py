@@ -1,4 +1,4 @@
-"""Torch may answer for empty inputs, also if the result is NaN."""
+"""Torch may compute the results for empty inputs, even if the result is NaN."""
 
 from __future__ import annotations
 

@@ -359,7 +359,7 @@ ROWS = [2, 5, 2, 9, 1, 0, 12, 10, 3, 11, 4]
 
 
 def between(x: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in which there is a gap behind each element of x."""
+    """Return a tensor in which there is a gap after each element of x."""
     return torch.stack([x, torch.zeros_like(x)], dim=-1)
 
 
@@ -443,7 +443,7 @@ def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) 
     library = torch.library.Library("ttools_test", "DEF")
     library.define("clone(Tensor x) -> Tensor")
     library.define("add_to(Tensor x) -> Tensor")
-    # A name of torch's is free, but says nothing in another library.
+    # Operators with this name are exempt in torch, but not in another library.
     library.impl("clone", lambda x: torch.exp(x), "CPU")
     library.impl("add_to", lambda x: torch.empty_like(x), "CPU")
 

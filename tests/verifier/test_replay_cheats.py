@@ -78,7 +78,7 @@ SLOW_CHEATS = {
     "product_by_terms": ("product_reference", 1, "`sum` on"),
     "small_part_of_a_slice": ("slice_reference", 9, "where a result requires 96"),
 }
-#: Functions that draw the inputs of some of them.
+#: Functions that draw the inputs of some of the cheats.
 INPUTS = {
     "gradient_as_constant": "graded_inputs",
     "reads_one_weight": "graded_inputs",

@@ -14,7 +14,7 @@ DOMAIN = Domain(sizes={"rows": (1, 16), "columns": (1, 64)}, choices={}, seeded=
 def fails(case: Case) -> str | None:
     """Model a kernel that uses the gradient of the first row for all rows.
 
-    Rows of equal gradients hide it. The special values make the third row differ.
+    Rows of equal gradients hide the defect. The special values make the third row differ.
     """
     needed = {"drawn": 100, "negative zeros": 3, "graded": 2}[case.values]
     return "wrong_values" if case.sizes["rows"] >= needed else None

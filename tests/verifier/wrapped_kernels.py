@@ -18,7 +18,7 @@ def even_inputs(rows, columns, seed):
 
 
 def inputs_from_zero(rows, columns, seed):
-    """Return floats of which the first is 0 for each seed; all are if it is expanded."""
+    """Return floats, the first of which is 0 for each seed; all are 0 if it is expanded."""
     x = inputs(1, rows * columns, seed)["x"]
     x[0, 0] = 0.0
     return {"x": x}

@@ -160,7 +160,7 @@ def formats_of_option(option: Any) -> set[str]:
     return {value for value in named if isinstance(value, str)}
 
 
-#: The formats that each command offers for the result of a run, which its function also has.
+#: The formats for the result of a run that each command offers, and that its function also has.
 FORMATS = {
     "interpret": {"text", "json"},  # the page is that of `watch(picture=True)`
     "watch": formats_of_option(interpret_command.FormatOption),

@@ -1,8 +1,8 @@
 """The pytest plugin of a worker, which runs single cases on request.
 
 The worker first sends the marked cases that pytest collected. Then it receives node ids, runs each
-case, and answers with the outcome; see `tools/harness.py`. It is loaded with
-`-p tools.conformance.plugin`.
+case, and answers with the outcome; see `tools/harness.py`. The plugin is loaded with `-p
+tools.conformance.plugin`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tools.harness import requests
 
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
 MARK = "interpreter"
-# The compute capability that conditions of marks see, which are evaluated while modules are
-# imported. Upstream skips no kernels for this one. Tests that query it at run time get the real
-# one.
+# The compute capability that conditions of marks see; these are evaluated while modules are
+# imported. Upstream skips no kernels for this capability. Tests that query the capability at run
+# time get the real one.
 CAPABILITY = (10, 0)
 
 # Reasons with which tests skip themselves on GPUs, or on the CPU backend of a fork, that are less
@@ -119,7 +119,8 @@ def answer_for_newer_devices() -> None:
     """Make Triton's functions `is_<device>` return False for unknown devices.
 
     Tests import these functions from a module of Triton. A checkout that is newer than the
-    installed Triton imports functions for more devices, and triton-cpu one for its own CPU backend.
+    installed Triton imports such functions for more devices, and the fork triton-cpu imports one
+    for its own CPU backend.
     """
     import triton._internal_testing as internal
 

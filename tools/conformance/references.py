@@ -17,10 +17,10 @@ def compare_products_by_their_terms() -> None:
     """Compare half-precision products with exact references and a bound on float32 sums.
 
     Afterwards, `torch.matmul` of half-precision matrices on the CPU sums in double precision, and
-    `torch.testing.assert_close` with its result allows an additional error. That is the greatest
-    error of a float32 sum in any order: K u Σ|a||b|, for K terms and the unit roundoff u (Higham,
-    Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1). If terms cancel, this error can
-    exceed 1% of the sum.
+    comparisons of its result by `torch.testing.assert_close` allow an additional error. This is the
+    greatest error of a float32 sum in any order: K u Σ|a||b|, for K terms and the unit roundoff u
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1). If terms cancel, this
+    error can exceed 1% of the sum.
     """
     import torch
     from torch.utils.weak import WeakIdKeyDictionary

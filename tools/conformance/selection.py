@@ -37,7 +37,7 @@ def marked_functions(file: Path) -> list[str]:
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-    except SyntaxError:  # syntax of another Python; pytest reports the error when it imports it
+    except SyntaxError:  # not this Python's syntax; pytest reports the error on import
         return []
     functions = []
     for node in ast.walk(tree):
@@ -72,7 +72,7 @@ def is_wanted(function: str, only: Collection[str]) -> bool:
 
 
 def by_function(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Group cases by function, both in the order of collection."""
+    """Group cases by function; functions and cases stay in the order of collection."""
     groups: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         groups[case.function].append(case)

@@ -2,8 +2,8 @@
 
 Any text of brackets, strings, numbers and words is parsed as a tree, regardless of its language.
 Therefore one mutator serves JSON, TOML, TTIR and expressions. It exchanges, repeats, removes or
-wraps subtrees, repeats keys, changes types of values, inserts extreme numbers, and cuts characters
-of several bytes. It also nests values just below and above the limits of readers.
+wraps subtrees, repeats keys, changes types of values, inserts extreme numbers, and cuts multi-byte
+characters apart. It also nests values just below and above the limits of readers.
 """
 
 from __future__ import annotations

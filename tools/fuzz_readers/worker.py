@@ -55,7 +55,7 @@ def serve(name: str, mutator: Mutator, seed: int) -> None:
 
     Args:
         name: Name of the reader.
-        mutator: Kind of changes of the inputs.
+        mutator: Kind of change that is made to the inputs.
         seed: Seed of the inputs.
     """
     numbers, send = requests()

@@ -67,7 +67,7 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
 
 
 def compare(options: argparse.Namespace, rows: list[Row], console: Console) -> Report:
-    """Run the rows behind a progress bar, which is shown on terminals only."""
+    """Run the rows; on terminals, show a progress bar."""
     begin = time.perf_counter()
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("rows", total=len(rows))

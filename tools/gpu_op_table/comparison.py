@@ -22,8 +22,8 @@ class Distance:
         elements: Number of compared elements.
         different: Number of elements with different bits.
         outside: Number of elements whose distance exceeds the bound.
-        ulps: Largest distance in units in the last place, without the results that the absolute
-            bound covers; infinite if one of two results is NaN.
+        ulps: Largest distance in units in the last place, ignoring results that are within the
+            absolute bound; infinite if one of two results is NaN.
         absolute: Largest distance of finite values.
         worst: Index of the element with the largest distance, or None if all are equal.
     """
@@ -77,7 +77,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
     covered = finite & (gap <= bound.absolute) & (bound.absolute > 0)
     covered |= finite & (gap == 0) & bound.zeros
     within |= covered
-    # If an element exceeds the bound, the worst element is one of these.
+    # If there are elements that exceed the bound, the worst element is one of them.
     blame = np.where(same, -1.0, ulps) + np.where(within, 0.0, 1e30)
     return Distance(
         elements=len(bits),

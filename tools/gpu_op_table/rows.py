@@ -50,13 +50,13 @@ Sample = str | tuple[float, float]
 class Bound:
     """The greatest difference between results of the engine and of the GPU.
 
-    An element passes if its bits are equal, if both results are NaN, or if it is within either
-    distance.
+    An element passes if its bits are equal, if both results are NaN, or if the difference is within
+    one of the two distances.
 
     Attributes:
         ulps: Distance in units in the last place of the result's type; 0 requires equal bits.
         absolute: Distance between the values.
-        zeros: If True, zeros of both signs are equal.
+        zeros: If True, +0 and -0 count as equal.
         why: Reason why the hardware is inexact; empty if equal bits are required.
     """
 

@@ -107,7 +107,7 @@ def _values(operand: Input, size: int, generator: torch.Generator) -> torch.Tens
 
 
 def _meet(values: torch.Tensor, operand: Input, position: int, count: int) -> None:
-    """Combine each special value of an operand with each special value of the next one."""
+    """Combine each special value of an operand with each special value of the next operand."""
     special = specials(operand.dtype)
     n = len(special)
     pairs = list(itertools.islice(itertools.product(range(n), repeat=min(count, 2)), len(values)))

@@ -188,7 +188,7 @@ def by_group(outcomes: list[Outcome]) -> str:
 
 
 def prove_sizes(options: argparse.Namespace) -> int:
-    """Prove the launches of a library for all sizes, and attack the proofs."""
+    """Prove the launches of a library for all sizes, and try to refute the proofs."""
     names = [field.name for field in fields(sizes.SizesOptions)]
     values = {name: getattr(options, name) for name in names}
     values["checkout"] = values["checkout"].resolve()

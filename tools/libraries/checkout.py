@@ -61,7 +61,7 @@ class CheckoutOptions:
 
 
 def run(files: Sequence[tuple[str, Path]], options: CheckoutOptions) -> Iterator[list[Outcome]]:
-    """Yield the outcomes of cases as they complete; their names begin with that of the file."""
+    """Yield the outcomes of cases as they complete; a case's name begins with its file's name."""
     there = {name: file.resolve() for name, file in files if file.exists()}
     for name, _ in files:
         if name not in there:
@@ -122,7 +122,8 @@ class _Session:
             **options.environment,
             "TTOOLS_DEVICE_MAP": options.device_map,
             "PYTHONPATH": os.pathsep.join(path),
-            # A checkout may have its own package `tools`.
+            # A checkout may have its own package `tools`, which must not be imported instead of
+            # this one.
             "PYTHONSAFEPATH": "1",
             REPORT: str(self._report),
             DONE: str(self._done),

@@ -24,10 +24,11 @@ def align_block_size(
         topk_ids: Experts of each token, (tokens, k).
         experts: Number of experts.
         block_size: Number of tokens per block.
-        sorted_ids: Receives positions in `topk_ids`; padding has the number of positions.
+        sorted_ids: Receives positions in `topk_ids`; entries for padding contain the number of
+            positions.
         expert_ids: Receives the expert of each block.
         tokens_post_pad: Receives the number of entries of `sorted_ids` that are used, (1,).
-        first: Number of the first expert; -1 if the id -1 counts as an expert.
+        first: Id of the first expert; -1 if the id -1 counts as an expert.
     """
     flat = topk_ids.reshape(-1).cpu().long()
     sorted_ids.fill_(flat.numel())
@@ -98,7 +99,7 @@ def quantise_rows(x: torch.Tensor, quantised: torch.Tensor, scales: torch.Tensor
 def quantise_tensor(
     x: torch.Tensor, quantised: torch.Tensor, scale: torch.Tensor, static: bool
 ) -> None:
-    """Quantise a tensor with one scale, which is an input if `static`, and else an output."""
+    """Quantise a tensor with one scale, which is an input if `static`, otherwise an output."""
     if static:
         limit = torch.finfo(quantised.dtype).max
         quantised.copy_((x.float() / scale).clamp(-limit, limit).to(quantised.dtype))

@@ -47,7 +47,7 @@ def _randn(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
 
 
 def _then(*more: Any, shape: tuple[int, ...] = (17, 70)) -> Callable[[torch.dtype, str], Arguments]:
-    """Return a function that makes a normally distributed tensor and constants."""
+    """Return a function that makes a normally distributed tensor and adds the given constants."""
     return lambda dtype, device: (_randn(shape, dtype, device), *more)
 
 
@@ -168,8 +168,8 @@ OPERATORS = (
     Operator("prod_dim", "prod.dim_int", _then(1), types=_FLOAT),
     Operator("amax", "amax", _then([1])),
     Operator("argmax", "argmax", _then(1)),
-    # FlagGems 5.0.2 has no masks here, so the number of rows must be a multiple of 4, and that of
-    # columns a power of two.
+    # FlagGems 5.0.2 has no masks here, so the number of rows must be a multiple of 4, and the
+    # number of columns must be a power of two.
     Operator("argmin", "argmin", _then(1, shape=(16, 64))),
     Operator("var_mean", "var_mean.correction", _then([1])),
     Operator("vector_norm", "linalg_vector_norm", _then(2, [1])),

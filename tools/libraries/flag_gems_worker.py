@@ -1,4 +1,4 @@
-"""The worker process for FlagGems' operators: it receives indices of operators, returns outcomes.
+"""The worker process for FlagGems' operators: receives operators' indices, returns outcomes.
 
 `flag_gems.py` starts it, and replaces it if it dies. FlagGems does not support CPUs, so a variable
 selects the vendor NVIDIA, and the device map puts tensors on the GPU into the CPU's memory.

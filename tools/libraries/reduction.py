@@ -2,7 +2,7 @@
 
 Tests of libraries are designed for the speed of a GPU. A limit applies to a name wherever a test
 assigns a number to it: as a parameter, `batch = 300`, `f(batch=300)`, `def f(batch=300)` or
-`given(batch=integers(0, 300))`. Larger numbers become the limit.
+`given(batch=integers(0, 300))`. Numbers above the limit are replaced by the limit.
 """
 
 from __future__ import annotations

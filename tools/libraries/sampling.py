@@ -176,7 +176,7 @@ def _size(parameters: Mapping[str, Any]) -> float:
 
 
 def _number(value: Any) -> float:
-    """Return the size of a parameter: a number, the product of a shape, or the last of offsets."""
+    """Return a parameter's size: a number, a shape's product, or the last number of offsets."""
     if isinstance(value, (list, tuple)):
         numbers = [_number(entry) for entry in value]
         offsets = len(numbers) > 1 and not numbers[0] and numbers == sorted(numbers)

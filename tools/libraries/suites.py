@@ -22,7 +22,7 @@ class Suite:
     Attributes:
         title: Name of the library.
         folder: Folder of the test files in a checkout.
-        files: Names of test files without `.py`, or `NAME::CASE` for one of many cases.
+        files: Names of test files without `.py`, or `NAME::CASE` for a single case of a file.
         packages: Distributions whose versions are reported.
         selection: Cases that run.
         device_map: Device map for tensors on the GPU.

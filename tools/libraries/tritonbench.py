@@ -24,7 +24,8 @@ class Kernel:
         arguments: Shapes of the tensors by name, as expressions of the sizes.
         sizes: Smallest and largest value of each size, by name.
         contiguous: Arguments that the kernel requires to be contiguous, since it uses no strides.
-        finite: Arguments with finite values, since norms and products of others are unspecified.
+        finite: Arguments with finite values, since norms and products of other values are
+            unspecified.
         has_gradients: If True, gradients are compared, too.
     """
 

@@ -5,11 +5,12 @@
 
 A set is `liger`, `flag-gems` (with `GEMS_VENDOR=nvidia`), `examples`, or a folder of files as for
 `ttools verify --batch`. Each candidate is verified in a fork of one process, with the default
-options. A line of JSON is added to the file for each; candidates that it contains are skipped.
+options. For each, a line of JSON is added to the output file; candidates that the file already
+contains are skipped.
 
-The summary compares the verdicts with `FINDINGS`: the failures that were examined and are real.
-Any other failure is a *false failure* until it has been examined. Folders of files whose `EXPECT`
-is a label (`verdict` and `classes`) need no entry.
+The summary compares the verdicts with `FINDINGS`: the failures that were examined and are real. Any
+other failure is a *false failure* until it has been examined. Folders of files whose `EXPECT` is a
+label (`verdict` and `classes`) need no entry.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class OperatorSet:
 
     Attributes:
         file: File of the candidates.
-        inputs: Name of the function that draws the inputs, by the candidate's name.
+        inputs: Name of the function that draws the inputs, for each candidate by name.
         references: File of the references and inputs; empty if it is `file`.
         suffix: Suffix of the names of references.
         module: Module of the library, which is imported once before processes are forked.
-        is_mapped: If True, it is imported while the CPU stands in for a GPU.
+        is_mapped: If True, the module is imported while the CPU stands in for a GPU.
     """
 
     file: str
@@ -163,7 +164,7 @@ LIMITS = {
 
 
 def candidates(name: str) -> Iterator[tuple[str, Subject, dict[str, Any]]]:
-    """Yield name, functions and label (empty without one) of the candidates of a set or folder."""
+    """Yield name, functions and label (empty if none) of each candidate of a set or folder."""
     operators = SETS.get(name)
     if operators is not None:
         file = ROOT / operators.file

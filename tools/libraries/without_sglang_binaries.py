@@ -17,7 +17,7 @@ from tools.libraries import absent, experts
 def _align_block_size(
     topk_ids: torch.Tensor, number: int, block_size: int, *written: Any, **options: Any
 ) -> None:
-    """Call `experts.align_block_size`; in SGLang, the id -1 (on another device) is an expert."""
+    """Call `experts.align_block_size`; in SGLang, id -1 (on another device) counts as an expert."""
     sorted_ids, expert_ids, tokens_post_pad = written[:3]
     experts.align_block_size(
         topk_ids, number, block_size, sorted_ids, expert_ids, tokens_post_pad, first=-1

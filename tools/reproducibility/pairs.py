@@ -1,7 +1,7 @@
 """Verdicts about the pairs of executions of a case, and their bits on a GPU.
 
-Both functions return the pairs in the same order: two configurations, rows in a batch and alone,
-and repeated runs.
+`verdicts` and `observations` return the pairs in the same order: two configurations, rows in a
+batch and alone, and repeated runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _executed_twice(case: Case) -> list[Config]:
 
 
 def verdicts(case: Case) -> list[dict[str, Any]]:
-    """Return the verdict of the product about each pair, with the seconds that it took."""
+    """Return the verdict of ttools about each pair, with the seconds that it took."""
     answers = list(_configurations(case))
     function = partial(case.run, case.configs[0])
     if case.batch:
@@ -68,7 +68,7 @@ _WORST = ("differs", "unknown", "equal")
 
 
 def _configurations(case: Case) -> Iterator[dict[str, Any]]:
-    """Yield the verdicts about pairs of configurations, if each makes one launch."""
+    """Yield the verdicts about pairs of configurations, if each configuration makes one launch."""
     launches = []
     began = time.monotonic()
     for config in case.configs:
@@ -108,7 +108,7 @@ def _verdict(
 
 
 def observations(case: Case, draws: Iterable[int]) -> list[int]:
-    """Return in how many draws, given by their numbers, the bits of each pair differ on the GPU."""
+    """Return, for each pair, the number of the given draws in which its bits differ on the GPU."""
     counts: list[int] = []
     for seed in draws:
         differs = _differences(case, {n: t.cuda() for n, t in case.inputs(Draw(seed)).items()})

@@ -33,7 +33,8 @@ def owner(origin: str) -> str | None:
     wanted = Path(origin).resolve()
     for distribution in distributions():
         for file in distribution.files or ():
-            # Resolving every file of every distribution would take seconds.
+            # Names are compared first: resolving every file of every distribution would take
+            # seconds.
             if file.name == wanted.name and Path(str(file.locate())).resolve() == wanted:
                 return distribution.metadata["Name"]
     return None

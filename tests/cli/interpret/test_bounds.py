@@ -11,7 +11,7 @@ import pytest
 from tests.forked_python import PYTHON
 
 #: The mask of the second half of a row compares with the wrong number, so that the last rows access
-#: memory behind the tensor.
+#: memory past the end of the tensor.
 SCRIPT = """\
 import torch, triton, triton.language as tl
 
@@ -58,7 +58,7 @@ def test_each_line_is_reported_once(command: str, tmp_path: Path) -> None:
     assert result.returncode in (0, 1)
     assert "outside its tensors" not in result.stdout
     if command == "tune":
-        return  # its worker processes report the accesses, each one separately
+        return  # the command's worker processes report the accesses separately
     warnings = [line for line in result.stderr.splitlines() if "outside its tensors" in line]
     script = re.escape(str(tmp_path / "halves.py"))
     for line, text in zip((8, 9), warnings, strict=True):

@@ -264,7 +264,7 @@ def test_timeout_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.fixture
 def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the script load a module whose loop never ends in LLVM's compiler."""
+    """Let the script load a module with a loop that LLVM's compiler never finishes compiling."""
     monkeypatch.setenv("TESTS_ROOT", str(Path(__file__).parents[3]))
     monkeypatch.setenv("TTOOLS_CACHE", "off")
 

@@ -1,4 +1,4 @@
-"""Tests of the comparison with a performance baseline, and of the figures that decide."""
+"""Tests of the comparison with a performance baseline, and of the figures that decide it."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_spilled_bytes(
 
 
 def test_cubins_are_compared_by_their_code() -> None:
-    """Compare a cubin with the sin from repaired PTX, which differs in line information only."""
+    """Compare the sin cubin with that from repaired PTX, which differs only in line information."""
     sin, cos = compiled(sin_kernel, 256), compiled(cos_kernel, 256)
     own = code_sections(sin.binary)
     assert list(own) == [".text.sin_kernel"]

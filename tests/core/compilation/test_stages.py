@@ -174,7 +174,7 @@ def test_a_launched_kernel_is_not_compiled_again_for_its_target(
     """Compile with Triton without a launch, which needs no GPU, and inspect the result."""
     source = source_of_signature(copy_kernel, "*fp32:16,*fp32:16,i32:16,1,64", {})
     target = read_target("sm_90")
-    # `maxnreg` is an option that the source does not contain, only the compiled kernel.
+    # `maxnreg` is an option that only the compiled kernel contains, not the source.
     options = {"num_warps": 8, "maxnreg": 64}
     compiled = triton.compile(source.compilable(), target=target.gpu_target(), options=options)
     (launched,) = source_by_kernel([compiled]).values()

@@ -28,7 +28,7 @@ print(torch.cuda.is_available(), torch.ones(2, device="cuda").sum().item(), "tri
 def test_a_child_without_triton(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["project"]["entry-points"]
-    # As an installation says it, whichever one is there.
+    # The entry points are written as an installation would have them, whichever one is present.
     package = tmp_path / "said-0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: said\nVersion: 0\n")

@@ -60,7 +60,7 @@ def broken(gpu: str, **needs: Any) -> dict[str, str]:
             "registers",
             "needs 73,728 registers per bl",
         ),
-        # With nine warps, one of the four parts of the multiprocessor gets three.
+        # With nine warps, one of the four parts of the multiprocessor gets three warps.
         ("sm_90", {"registers": 168, "threads": 288}, None, ""),
         ("sm_90", {"registers": 176, "threads": 288}, "registers", "needs 67,584 registers"),
         ("sm_100", {"tensor_memory": 512}, None, ""),

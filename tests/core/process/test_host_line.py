@@ -13,7 +13,7 @@ from ttools.core.process.host_line import host_callers, host_line
 
 
 def _called_by(file: str, **names: Any) -> str | None:
-    """Return the host line that code of a file and a module finds, which this function calls."""
+    """Return the host line that is found by code of the given file and module, called from here."""
     scope: dict[str, Any] = {"host_line": host_line, **names}
     exec(compile("line = host_line()", file, "exec"), scope)
     line = scope["line"]

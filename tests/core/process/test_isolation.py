@@ -77,7 +77,7 @@ def test_the_workers_folder_can_be_written(tmp_path: Path) -> None:
 
 @needs_isolation
 def test_libraries_can_keep_caches_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As FlagGems does, whose database of tuned configurations is in `~/.flaggems`."""
+    """Check what FlagGems does: its database of tuned configurations is in `~/.flaggems`."""
     home = Path.home()
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
 

@@ -138,7 +138,7 @@ def packages_of(error: BaseException) -> list[str]:
 
 
 def raised(error: Exception, *packages: str) -> Exception:
-    """Raise an error in the innermost of nested functions of packages, and return it."""
+    """Raise an error in the innermost of nested functions, one per package, and return it."""
     function = function_of(packages[-1], "raise error", error=error)
     for package in reversed(packages[:-1]):
         function = function_of(package, "function()", function=function)

@@ -24,7 +24,7 @@ from ttools.core.reports.text import Findings, finding_text
 
 @pytest.fixture
 def grouped(report: Report, source: str) -> Report:
-    """Return a report in which two loads and a race have one cause, and others have none."""
+    """Return a report in which two loads and a race have one cause; other findings have none."""
     load, race, inlined, _ = report.findings
     cause = Cause(
         kind="mask",

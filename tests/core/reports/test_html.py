@@ -207,7 +207,7 @@ def test_source_cannot_run_as_script(tmp_path: Path, dump_dom: DumpDom) -> None:
     text = write(Report(findings=(finding,), root=tmp_path))
     page = open_page(text, tmp_path / "evil.html", dump_dom)
     assert "ttools: 1 error" in page.text
-    assert len(page.all("script")) == 3  # two of the page and that of the test
+    assert len(page.all("script")) == 3  # two scripts of the page, and that of the test
     assert not page.all("img")
 
 

@@ -86,7 +86,7 @@ KERNELS = [strided_kernel, grouped_kernel, loop_kernel, branching_kernel]
 
 
 class Comparison:
-    """Observer that guards all accesses, and keeps which were proved and which failed."""
+    """Observer that guards all accesses, and records which were proved and which failed."""
 
     def __init__(self) -> None:
         self.proved: set[tuple[str, int]] = set()

@@ -110,7 +110,7 @@ def early_return(x, y, n, BLOCK: tl.constexpr):
 
 
 def marked(*functions: Any, by: str = "# unused") -> set[int]:
-    """Return the numbers of the lines of functions that contain a comment."""
+    """Return the numbers of the lines of functions that contain the given comment."""
     lines = set()
     for function in functions:
         source, start = inspect.getsourcelines(function.fn)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture
 def cpu_is_default() -> None:
-    """Skip the test where the driver of a GPU is Triton's default, which runs plain launches."""
+    """Skip the test if the driver of a GPU is Triton's default, which then runs plain launches."""
     # Triton must be imported before the driver, which it imports itself.
     importlib.import_module("triton")
     from ttools.interpreter.backend.driver import CPUDriver

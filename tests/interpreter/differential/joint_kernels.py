@@ -33,7 +33,7 @@ class Launch:
 
 
 def launch_together(launches: Sequence[Launch], programs: int, definitions: str = "") -> None:
-    """Run one kernel that calls those of many launches, one after another.
+    """Run one kernel that calls the kernels of many launches, one after another.
 
     Args:
         launches: Kernels and arguments to run.
@@ -114,7 +114,7 @@ def elementwise(
 
 
 def evaluate(cases: Sequence[tuple[str, Format, Sequence[Array]]]) -> list[Array]:
-    """Return the values of several expressions of x, y and z, given with format and inputs."""
+    """Return the values of expressions of x, y and z, each given with its format and inputs."""
     launches = [elementwise(*case, block=512) for case in cases]
     launch_together(launches, -(-max(inputs[0].size for _, _, inputs in cases) // 512))
     return [to_numpy(launch.arguments[0]) for launch in launches]

@@ -34,7 +34,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """The statement `base[index] = value` under a mask; lanes must have different elements."""
+    """The statement `base[index] = value` under a mask; each lane must have its own element."""
 
     base: str
     index: str

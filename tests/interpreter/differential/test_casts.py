@@ -71,7 +71,7 @@ def representable(values: Array, source: Format, target: Format) -> Array:
     with np.errstate(all="ignore"):
         if source.is_float and not target.is_float and not target.is_bool:
             if target in (I32, I64):
-                # An f64 NaN gives another 32-bit integer than an f32 NaN.
+                # The 32-bit integer for an f64 NaN differs from that for an f32 NaN.
                 return values[~np.isnan(wide)] if source is F64 else values
             limits = np.iinfo(target.numpy)
             keep = (wide > limits.min - 1.0) & (wide < limits.max + 1.0)

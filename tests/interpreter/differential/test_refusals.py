@@ -1,4 +1,4 @@
-"""Tests of unsupported kernels, which are errors at the line, and of similar supported ones."""
+"""Tests of unsupported kernels, which are errors at their line, and of similar supported ones."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("schedule")
 
 
 def counted(shape: tuple[int, ...], format: Format = I32) -> Array:
-    """Return values that are distinct, as far as the format has enough."""
+    """Return values that are distinct, as far as the format has enough values."""
     return (np.arange(np.prod(shape)) % 251).reshape(shape).astype(np.float32).astype(format.numpy)
 
 

@@ -1,4 +1,4 @@
-"""Tests that kernels that run as Python compute the same as their native code."""
+"""Tests that kernels that run as Python compute the same results as their native code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of observers of eager kernels, whose code in the source runs while they observe."""
+"""Tests of observers of eager kernels, which run the code of the source while they are observed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def halves(x_ptr):
 
 
 class Visits:
-    """An observer that keeps the functions that run."""
+    """An observer that records the functions that run."""
 
     def __init__(self) -> None:
         self.functions: list[str] = []
@@ -58,7 +58,7 @@ def test_kernels_and_their_callees_are_observed() -> None:
 
 
 class Marked:
-    """The operations that led to a value, as its shadow."""
+    """The shadow of a value: the operations that led to it."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -68,7 +68,7 @@ class Marked:
 
 
 class History:
-    """An observer of operations that keeps the names of those behind each stored value."""
+    """An observer of operations that records the names of those that led to each stored value."""
 
     def __init__(self) -> None:
         self.stored: list[tuple[str, ...]] = []

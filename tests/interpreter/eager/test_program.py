@@ -1,4 +1,4 @@
-"""Tests of a program at a prompt, which executes `tl` line by line and then restores Triton."""
+"""Tests of an eager program at a prompt, which runs `tl` line by line and then restores Triton."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_an_error_ends_waiting_programs() -> None:
 
 
 class _Stops(bdb.Bdb):
-    """A debugger that keeps the id of each program in which it stops."""
+    """A debugger that records the id of each program in which it stops."""
 
     def __init__(self) -> None:
         super().__init__()

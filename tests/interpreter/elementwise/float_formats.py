@@ -52,7 +52,7 @@ def nearest(x: Array, kind: str) -> Array:
 
 
 def toward_zero(x: Array, kind: str) -> Array:
-    """Truncate f64 to a format; finite values stay finite, and infinities stay if it has them."""
+    """Truncate f64 to a format; finite values stay finite, and infinities if the format has any."""
     values, _ = _magnitudes(kind)
     magnitude = np.abs(x)
     index = np.searchsorted(values, magnitude, side="right") - 1

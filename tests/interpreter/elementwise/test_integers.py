@@ -49,7 +49,7 @@ def remui(a: int, b: int, bits: int) -> int:
 
 
 def shift_amount(b: int, bits: int) -> int:
-    return min(unsigned(b, min(bits, 32)), bits)  # of an i64 amount, the lower half counts
+    return min(unsigned(b, min(bits, 32)), bits)  # only the lower half of an i64 amount counts
 
 
 ORACLES: dict[str, Callable[[int, int, int], int]] = {

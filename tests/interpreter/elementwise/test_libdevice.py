@@ -357,7 +357,7 @@ def test_directed_rounding(kind: str, name: str, mode: str) -> None:
 
 
 def check_directed(results: Any, exact: Callable[..., Fraction], arguments: Any, mode: str) -> None:
-    """Check that each result is on the right side of the exact value, and the next one is not."""
+    """Check that each result is on the right side of the exact value, and the next value is not."""
     for got, *values in zip(results, *arguments, strict=True):
         truth = exact(*(Fraction(float(v)) for v in values))
         assert MODES[mode](Fraction(float(got)), truth), values

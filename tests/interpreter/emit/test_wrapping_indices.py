@@ -1,4 +1,4 @@
-"""Tests of indices that wrap in a narrow type, which are not contiguous although they look so.
+"""Tests of indices that wrap in a narrow type, which look contiguous although they are not.
 
 Each kernel loads with an index of 8 or 16 bits from the middle of a table, so that every wrapped
 index is a valid element. NumPy computes the expected elements.

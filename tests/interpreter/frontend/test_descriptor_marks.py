@@ -1,4 +1,4 @@
-"""Tests of the marks of tensor descriptors in TTIR, which are not printed and which others omit."""
+"""Tests of the marks of tensor descriptors in TTIR, which print nothing and can be removed."""
 
 from __future__ import annotations
 

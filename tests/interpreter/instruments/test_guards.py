@@ -133,7 +133,7 @@ _compared = st.tuples(
 def test_tiles_with_strides_from_arguments(
     row: str, column: str, mask: str, numbers: dict[str, int], access: str, lanes: int
 ) -> None:
-    """Access tiles with strides and masks that depend on arguments, also with empty masks."""
+    """Access tiles with strides and masks that depend on arguments, including empty masks."""
     numbers = {**numbers, "b": 3}
     index = f"pid * 7 + rows * {row} + cols * {column}"
     form = Form(index, mask, shape=(4, 32), numbers=numbers)

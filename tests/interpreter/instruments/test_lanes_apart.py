@@ -1,4 +1,4 @@
-"""Tests that lanes of a store that share an element are counted, for all strides, and no others."""
+"""Tests that exactly the lanes of a store that share an element are counted, for all strides."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_shared_elements_of_a_row_are_counted(step: int, columns: int, below: in
 
 
 def test_rows_that_wrap_to_others_are_counted() -> None:
-    """Store a fifth row 2**32 elements behind the first, where 32-bit offsets wrap to the first."""
+    """Store a fifth row 2**32 elements after the first, where 32-bit offsets wrap to the first."""
     memory = _memory()
     numbers = (2**30, 1, 5, _COLUMNS, 0)
     start = memory[_MIDDLE:]

@@ -1,4 +1,4 @@
-"""Tests of which tiles are checked as a whole, and that the results are those of their chunks."""
+"""Tests of which tiles are checked as a whole, with the same results as checks of their chunks."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _MAKERS: dict[str, Callable[[Builder], SSAValue]] = {
 
 @pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
 def test_results_have_the_type_of_llvm(make: Callable[[Builder], SSAValue]) -> None:
-    # LLVM rejects a function that returns a value of another type than declared.
+    # LLVM rejects a function that returns a value whose type differs from the declared type.
     b = Builder()
     with b.function_body() as lines:
         value = make(b)

@@ -1,4 +1,4 @@
-"""Scripts of recorded launches: a new process that runs one gets the same bits."""
+"""Scripts of recorded launches: a new process that runs such a script computes the same bits."""
 
 from __future__ import annotations
 

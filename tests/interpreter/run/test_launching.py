@@ -35,7 +35,7 @@ module {
 
 @dataclass
 class Recorder:
-    """An observer that runs launches and keeps them."""
+    """An observer that runs launches and records them."""
 
     launches: list[KernelLaunch] = field(default_factory=list)
 

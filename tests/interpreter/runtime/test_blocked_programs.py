@@ -22,7 +22,7 @@ UNKNOWN, CHEAP = None, 1e-9
 def wait_for(
     targets: Sequence[int], *, cost: float | None = UNKNOWN, **options: object
 ) -> LaunchReport:
-    """Launch one program per target, which waits for the end of the target unless that is -1."""
+    """Launch one program per target, which waits for the end of the target unless it is -1."""
     size = len(targets)
     flags = (ctypes.c_int32 * size)()
     table = (ctypes.c_int64 * size)(*targets)

@@ -31,7 +31,7 @@ MODULE = module(COUNT, 1, [Site(1, LOCATION, "p", (("f32", (2, 3), False, True),
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set an empty cache for each test; return the folder of its entries."""
-    native_runtime()  # compile the runtime before, so that its object is in another cache
+    native_runtime()  # compile the runtime first, so that its object is in another cache
     monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TTOOLS_CACHE", raising=False)
     return tmp_path / "cache" / "objects"

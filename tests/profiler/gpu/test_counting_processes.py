@@ -177,7 +177,7 @@ def test_other_processes_count_samples_of_memory(
 
 
 def test_a_process_compiles_before_the_memory_is_known(started: list[worker.Worker]) -> None:
-    """Count the same if the code was compiled before the contents of memory were known."""
+    """Check that counts are the same if the code was compiled before the memory was known."""
     watch = watched(None)
     kind = next(group.kind for group in watch._alikes() if group.kind.sample is not None)
     assert kind.request is not None
@@ -219,7 +219,7 @@ def compiled_for_target(source: KernelSource, target: Target) -> Compilation:
 def test_other_processes_read_the_same_machine_code(
     started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Return the same analysis if other processes have read the machine code."""
+    """Check that the analysis is the same if other processes have read the machine code."""
     target = read_target("sm_90")
     expected = analysed(watched(None))
     monkeypatch.setattr(counted_launches, "launched_compilation", compiled_for_target)

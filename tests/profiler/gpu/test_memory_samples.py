@@ -1,4 +1,4 @@
-"""Launches whose work depends on memory: a sample is counted, and the others are estimated."""
+"""Launches whose work depends on memory: a sample is counted; the others are estimated from it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_unchanged_pairs_raise_no_alarm() -> None:
     for _ in range(200):
         pair = [launches(generator)], [launches(generator)]
         assert verdict_of(*pair) == "same"
-        # Equal times are not inside any interval of width greater than 0.
+        # No interval of width greater than 0 fits into a threshold of 0.
         assert verdict_of(*pair, threshold=0.0) == "inconclusive"
 
 
@@ -91,13 +91,13 @@ def test_a_slowdown_by_the_threshold_is_found() -> None:
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.03, 0.2])
 @pytest.mark.parametrize("number", [2, 3, 6])
 def test_the_rule_over_several_runs(number: int, spread: float, on_cpu: bool) -> None:
-    """Rarely distinguish runs of one program, and never call 30% more work the same."""
+    """Check that runs of one program are rarely distinguished, and 30% more work always is."""
     generator = np.random.default_rng(number)
     equal = [
         verdict_of(runs(generator, number, spread), runs(generator, number, spread), on_cpu=on_cpu)
         for _ in range(80)
     ]
-    # Half of the misses of a 99% interval are at either end.
+    # Half of the misses of a 99% interval are at each end.
     assert equal.count("faster") <= 2
     assert equal.count("slower") <= 2
     planted = [
@@ -158,7 +158,7 @@ def test_a_verdict_holds_for_the_whole_interval(low: float, width: float, thresh
 
 
 def test_the_interval_is_that_of_welch() -> None:
-    """Agree with scipy's test if runs differ more than the launches of a run."""
+    """Check that the interval agrees with scipy's if runs differ more than a run's launches."""
     generator = np.random.default_rng(7)
     base, new = ([[float(x)] for x in generator.uniform(1, 2, n)] for n in (4, 7))
     ratio, interval = ratio_interval(base, new, 0.95)

@@ -1,4 +1,4 @@
-"""Fixes of accuracy in public projects: the line at fault is named, and the fix is silent."""
+"""Fixes of accuracy in public projects: the line at fault is reported, the fixed kernel is not."""
 
 from __future__ import annotations
 

@@ -369,7 +369,7 @@ def test_an_index_that_depends_on_memory_is_the_cause_if_no_condition_compares_i
     assert finding.cause is not None
     assert (finding.cause.kind, finding.cause.name) == ("index", "rows")
     assert "the mask does not bound `rows`" in str(finding.help)
-    # `rows[:, None] * N` begins at `rows`, but is another value.
+    # `rows[:, None] * N` begins at the position of `rows`, but is a different value.
     assert {"rows": "40", "at": "640", "N": "16"}.items() <= dict(finding.variables).items()
 
 

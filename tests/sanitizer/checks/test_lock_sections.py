@@ -49,7 +49,7 @@ def take(lock_ptr, FORM: tl.constexpr):
 
 @triton.jit
 def begin(x, row, begun_ptr, o_ptr, i, GROUPS: tl.constexpr, FORM: tl.constexpr, B: tl.constexpr):
-    """Run the part of the first program of a group."""
+    """Run the part of the kernel that is executed only by the first program of a group."""
     if FORM == "counted":
         tl.atomic_xchg(begun_ptr, 1)
     else:
@@ -65,7 +65,7 @@ def begin(x, row, begun_ptr, o_ptr, i, GROUPS: tl.constexpr, FORM: tl.constexpr,
 
 @triton.jit
 def add(x, begun, sums, o_ptr, i, FORM: tl.constexpr, B: tl.constexpr):
-    """Run the part of all programs of a group."""
+    """Run the part of the kernel that is executed by all programs of a group."""
     if FORM == "loaded address":
         tl.store(o_ptr + begun * B + i, x)
     if FORM == "loaded mask":

@@ -1,4 +1,4 @@
-"""Warnings about sums of many integers of 8 or 16 bits that wrap, by the default checks."""
+"""Warnings of the default checks about sums of many integers of 8 or 16 bits that wrap."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def handed_over(ring_ptr, full_ptr, o_ptr, n, BACK: tl.constexpr, B: tl.constexp
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_flag_that_is_raised_and_lowered(back: bool) -> None:
-    """Do not let an old value of a program's own flag end its wait."""
+    """Check that an old value of a program's own flag does not end its wait."""
     kinds_found = kinds(handed_over, 2, torch.zeros(B), words(1), torch.zeros(5, B), 5, BACK=back)
     assert kinds_found == (set() if back else {"race"})
 

@@ -15,7 +15,7 @@ from ttools.sanitizer import sanitize
 
 
 def line_of(text: str) -> int:
-    """Return the number of the only line of this file that ends with a text."""
+    """Return the line number of the only line of this file that ends with a text."""
     lines = Path(__file__).read_text("utf-8").splitlines()
     (number,) = [n for n, line in enumerate(lines, 1) if line.endswith(text)]
     return number

@@ -53,7 +53,7 @@ def test_written_arguments(x: torch.Tensor, y: torch.Tensor, expected: bool) -> 
 
 
 def test_one_launch_of_many() -> None:
-    """Analyse launches separately, also if they have the same tensors as earlier ones."""
+    """Analyse launches separately, even if they have the same tensors as earlier ones."""
     x, y = torch.zeros(16), torch.zeros(16)
     with sanitize(checks="memcheck") as report:
         for other in (y, y, x, y):

@@ -47,7 +47,7 @@ def test_it_names_the_access_that_follows() -> None:
 
 
 def test_other_defects_are_reported_separately() -> None:
-    # Another access is out of bounds, and more lanes of the same access are.
+    # Another access is also out of bounds, and so are more lanes of the same access.
     assert found("memcheck,overflow", WRAPS, 24) == [("oob_store", 8), ("int_overflow", 2)]
     with sanitize(checks="memcheck,overflow") as report:
         index = torch.tensor([*range(13), 20, 40, 50], dtype=torch.int8)

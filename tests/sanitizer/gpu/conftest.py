@@ -98,7 +98,7 @@ def on_gpu(
 
 @pytest.fixture
 def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Return a function that sets the text that the fake prints for a tool; see its file."""
+    """Return a function that sets the text that the fake prints for a tool, see the fake's file."""
     folder = tmp_path / "reports"
     folder.mkdir()
     monkeypatch.setenv("FAKE_REPORTS", str(folder))

@@ -107,7 +107,7 @@ def test_an_assertion_is_a_finding(
     ],
 )
 def test_kinds_of_assertions(tmp_path: Path, mode: str, text: str, kind: str) -> None:
-    """Accept assertions also in the mode that needs CUDA memory."""
+    """Check that assertions are accepted even in the mode that needs CUDA memory."""
     record = Record(position=0, text=text)
     launch = LogEntry(spec=LaunchSpec(kernel="k", grid=(1, 1, 1)), function="k", end=1)
     (finding,) = gpu_findings([record], [launch], MODES[mode], tmp_path, lambda name: True)

@@ -43,7 +43,7 @@ def total(x_ptr, out_ptr, B: tl.constexpr):
 
 
 class EmulatedStorage(DeviceStorage):
-    """A storage of the host that represents one of a GPU."""
+    """A storage of the host that represents a storage of a GPU."""
 
     def current_bytes(self, first: int, end: int) -> Any:
         return memory(self.start + first, self.start + end).copy()

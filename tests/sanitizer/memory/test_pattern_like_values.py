@@ -170,7 +170,7 @@ def test_the_word_of_another_storage(dtype: torch.dtype) -> None:
 def test_elements_equal_to_the_word_of_their_own_storage(
     dtype: torch.dtype, elements: int, checks: str
 ) -> None:
-    """Store what the output holds already, which is the worst case that can happen by chance."""
+    """Store values that the output already contains, the worst case that can occur by chance."""
     with sanitize(checks=checks) as report:
         values, out = torch.zeros(N, dtype=dtype), torch.empty(N, dtype=dtype)
         item = out.element_size()

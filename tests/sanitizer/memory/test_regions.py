@@ -114,7 +114,7 @@ def test_the_address_book_has_live_and_freed_storages():
         assert book.live() == [(start, start + 1200)]
         assert book.freed(end + 2796) == "a tensor of 2,800 bytes"
         assert book.freed(start) is None
-        # Memory of a freed storage that belongs to another tensor now.
+        # The memory of this freed storage belongs to another tensor now.
         shadowing = torch.frombuffer((ctypes.c_char * 40).from_address(end), dtype=torch.uint8)
         shadowing.data_ptr()
         assert book.freed(end + 8) is None

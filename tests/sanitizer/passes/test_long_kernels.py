@@ -1,4 +1,4 @@
-"""For kernels of many operations, the work of passes grows linearly and results stay right."""
+"""Tests that the work of passes grows linearly with the operations, and results stay right."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _overflows(module: Module) -> list[Note]:
 def test_twice_the_operations_are_twice_the_work(
     kernel: Any, apply: Callable[[Module], list[Note]]
 ) -> None:
-    # More operations than passes have keys, checks and shadow values for.
+    # There are more operations than the passes have keys, checks and shadow values for.
     steps = 200 if apply is numeric.apply else 300
     shorter, longer = (_calls(kernel, apply, n) for n in (steps, 2 * steps))
     assert longer < 2.4 * shorter

@@ -137,7 +137,7 @@ def meeting_bytes(launch: Launch) -> dict[tuple[str, int, int], dict[int, set[tu
 
 
 def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> bool:
-    """Return whether different threads of a program make two accesses without a barrier between."""
+    """Return whether different threads of a program make two accesses with no barrier between."""
     if (one.program, one.barrier) != (other.program, other.barrier) or one.site == other.site:
         return False
     plain = [site.kind == "load" and not site.volatile for site in (a, b)]
@@ -153,7 +153,7 @@ def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> boo
 def unordered_pairs(launch: Launch) -> dict[tuple[str, int, int], set[int]]:
     """Return the bytes of unordered conflicts, by kind and sites.
 
-    A pair of accesses is ordered if a release after the first one is known at the second one.
+    A pair of accesses is ordered if a release after the first access is known at the second access.
     """
     conflicts: dict = defaultdict(set)
     for one, other in combinations(launch.played, 2):

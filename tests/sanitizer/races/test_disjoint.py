@@ -1,4 +1,4 @@
-"""Records that are dropped because their bounds are disjoint share no byte with others."""
+"""Records that are dropped because their bounds are disjoint share no byte with other records."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_tiles_of_a_matrix_are_disjoint(rows, columns, run, height, cut, random)
 
 
 def test_tensors_are_analysed_separately():
-    """Store rows to one tensor and single elements to another; all programs only load a third."""
+    """Store rows to one tensor, single elements to another; all programs only load a third one."""
     rows = [(0, n, 4096 * n, 1, 4096) for n in range(20)]
     rows += [(1, n, (1 << 20) + 4 * n, 1, 4) for n in range(20)]
     rows += [(2, n, 1 << 30, 1, 64) for n in range(20)]

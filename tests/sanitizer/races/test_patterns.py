@@ -254,7 +254,7 @@ def test_a_plain_release_discards_earlier_releases():
 
 
 def test_flags_pass_messages_along_a_chain():
-    """Let each program wait for the flag of the previous one, as decoupled look-back does."""
+    """Let each program wait for the flag of the previous program, as decoupled look-back does."""
     launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
     for program in range(50):
         if program:

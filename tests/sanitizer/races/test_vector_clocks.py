@@ -29,7 +29,7 @@ _FLAGS = [
     ACQUIRE | RELEASE | RMW,
 ]
 _CONTINUING = [flag for flag in _FLAGS if flag & RMW or not flag & RELEASE]
-#: More programs than one clock has numbers for.
+#: More programs than one clock has entries for.
 _PROGRAMS = 2 * WIDTH + 3
 
 
@@ -49,7 +49,7 @@ def launches(draw: st.DrawFn) -> Rows:
 
 @st.composite
 def turns(draw: st.DrawFn) -> Rows:
-    """Draw launches with one location per program, where releases continue earlier ones."""
+    """Draw launches with one location per program, where releases continue earlier releases."""
     home = draw(st.lists(st.integers(0, 3), min_size=6, max_size=6))
     access = st.tuples(st.integers(0, 5), st.sampled_from(_CONTINUING))
     rows = draw(st.lists(access, max_size=40))
@@ -112,8 +112,8 @@ def test_a_replay_agrees_with_the_simulation(rows: Rows, data: st.DataObject) ->
         releases = [] if m < 0 else [r for r in played[m] if history.sequence[r] == s]
         least = max((int(history.version[r]) for r in releases), default=0)
         assert least <= version
-        # A program that knows a release may also know earlier ones of the releasing program, and
-        # its own.
+        # A program that knows a release may also know earlier releases of the releasing program,
+        # and its own releases.
         latest = {int(programs[r]): r for r in sorted(played[m])} if m >= 0 else {}
         if m >= 0:
             latest[int(programs[m])] = m

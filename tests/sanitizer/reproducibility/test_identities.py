@@ -31,7 +31,7 @@ TINY = 2.0**-149
 PAYLOAD = np.uint32(0x7FC12345).view(np.float32)
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, -3.7, 1e-30, -1e-30, TINY, -TINY, 3e38, -3e38]
 POOL = np.array([*NUMBERS, np.inf, -np.inf, PAYLOAD], np.float32)
-#: A number, a product of two of them, or a sum of two expressions.
+#: A number, a product of two numbers, or a sum of two expressions.
 Expression = Any
 INDICES = st.integers(0, len(POOL) - 1)
 LEAVES = INDICES | st.tuples(st.just("*"), INDICES, INDICES)
@@ -92,7 +92,7 @@ def value_of(tree: Expression, fuse: bool) -> np.float32 | None:
         a, b = tree[1:]
         products = [one for one in (a, b) if isinstance(one, tuple) and one[0] == "*"]
         if fuse and len(products) == 2:
-            return None  # one of them is rounded, so the machine code has fused and other sums
+            return None  # one product is rounded, so the machine code has fused and other sums
         values = [value_of(one, fuse) for one in (a, b)]
         if values[0] is None or values[1] is None:
             return None

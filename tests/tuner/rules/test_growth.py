@@ -1,4 +1,4 @@
-"""Decision trees agree with a naive search for the best question; the first of equals wins."""
+"""Decision trees agree with a naive search for the best question; of equal ones, the first wins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def best_question(answers: np.ndarray, slowdowns: np.ndarray) -> tuple[float, in
 
 
 def naively_grown(answers: np.ndarray, slowdowns: np.ndarray, most_leaves: int) -> TreeNode:
-    """Grow a tree by the best question of all leaves; the first of equals wins."""
+    """Grow a tree by the best question of all leaves; of equal questions, the first wins."""
 
     def node(members: np.ndarray) -> tuple[TreeNode, np.ndarray, tuple[float, int, float]]:
         best = int(slowdowns[members].mean(axis=0).argmin())

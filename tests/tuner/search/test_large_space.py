@@ -1,4 +1,4 @@
-"""A large space is searched by samples, so that the cost of a choice does not grow with it."""
+"""A large space is searched by samples, so that a choice costs no more in a larger space."""
 
 from __future__ import annotations
 

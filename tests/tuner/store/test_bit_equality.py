@@ -51,7 +51,7 @@ def test_all_are_equal() -> None:
 
 
 def test_only_comparisons_with_the_same_configuration_are_described() -> None:
-    """Trials of an earlier run can have been compared with another configuration."""
+    """Trials of an earlier run may have been compared with another configuration."""
     stored = entry(lambda b, s: True, "cuda: H100 (sm_90)")
     trials = [replace(one, reference="new") for one in stored.trials[:4]]
     trials += [replace(one, reference="old", bit_equal=False) for one in stored.trials[4:7]]

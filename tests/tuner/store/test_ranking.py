@@ -42,7 +42,7 @@ def entry(winner: int, final: dict[int, float], *trials: Trial) -> TuningEntry:
 
 
 def test_the_winner_is_listed_first_with_its_final_time() -> None:
-    """List block 2 first, which won the alternating measurements, although 1 was fastest alone."""
+    """List block 2 first: it won the alternating measurements, although 1 was fastest alone."""
     winner_last = entry(
         2,
         {1: 1.2, 2: 1.0},
@@ -104,7 +104,7 @@ def projected(block: int, seconds: float) -> Trial:
 
 
 def test_overlapping_times_are_a_tie_although_the_medians_differ() -> None:
-    """Call configurations tied whose medians differ by 11% in noise of a third."""
+    """Call two configurations tied if their medians differ by 11% and the noise is a third."""
     noise = (0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.1, 1.2, 1.4)
     near, far = tuple(5.41 * n for n in noise), tuple(6.02 * n for n in noise)
     tuned = entry(1, {}, trial(1, None, samples=near), trial(2, None, samples=far))

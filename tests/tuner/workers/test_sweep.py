@@ -20,7 +20,7 @@ from ttools.tuner.workers.serving import Answer
 from ttools.tuner.workers.worker_slot import Job
 
 SPACE = candidates([triton.Config({"BLOCK": 16 * n}) for n in range(1, 41)])
-#: The fastest configuration, where a search would not try it.
+#: The fastest configuration, at a position where a search would not try it.
 BEST = SPACE[23]
 PROBLEM = Problem(kernel="k", source="s", key='{"n": 1, "dtypes": []}', device="d", versions="v")
 

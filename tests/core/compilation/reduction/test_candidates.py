@@ -1,4 +1,4 @@
-"""Candidates are valid kernels, and the reductions reach what a predicate asks for."""
+"""Tests that candidates are valid kernels, and that reductions reach what a predicate requires."""
 
 from __future__ import annotations
 

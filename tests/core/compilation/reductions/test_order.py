@@ -71,7 +71,7 @@ def reduction(name: str, warps: int, target: str = "sm_90") -> tuple[Reduction, 
 
 
 def below(order: ReductionOrder, is_wanted: Callable[[int], bool]) -> list[frozenset[int]]:
-    """Return the elements below the largest nodes with at most the wanted number of elements."""
+    """Return the elements below the largest nodes whose number of elements is wanted."""
     sets = [frozenset([n]) for n in range(order.extent)]
     largest: dict[int, frozenset[int]] = dict(enumerate(sets))
     for number, (a, b) in enumerate(order.operands, order.extent):

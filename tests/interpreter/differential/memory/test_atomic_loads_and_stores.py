@@ -199,7 +199,7 @@ def test_a_timed_poll_lets_later_programs_begin() -> None:
 
 
 def test_atomic_loads_and_stores_are_not_moved_or_removed() -> None:
-    """Check that an atomic load in a loop is made in every iteration, and every store, too."""
+    """Check that every iteration of a loop executes its atomic loads and stores."""
     text = """
     @triton.jit
     def kernel(x_ptr, out_ptr, n):

@@ -97,8 +97,8 @@ def adjacent(case: tuple[str, Format], skipped: int) -> Launch:
     return Launch(ADJACENT.format(kind=kind), arguments, {"BLOCK": 64})
 
 
-#: Number of skipped elements, and of skipped elements of eight bytes. In the first case the others
-#: are aligned to sixteen bytes, in the last two they are not.
+#: Number of skipped elements, and of skipped elements of eight bytes. In the first case the other
+#: elements are aligned to sixteen bytes, in the last two they are not.
 SKIPPED = [(0, 0), (1, 1), (2, 3)]
 ADJACENT_CASES = [
     Cases(CASES, lambda case, by=by: adjacent(case, by[case[1].bits == 64])) for by in SKIPPED

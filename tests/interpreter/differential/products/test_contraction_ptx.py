@@ -90,7 +90,7 @@ def expression(source: random.Random, depth: int, leaves: Iterator[str]) -> str:
 
 
 def kernel_of(source: random.Random, depth: int) -> tuple[Any, list[str], int]:
-    """Return a kernel that stores random expressions, these, and the number of loaded rows."""
+    """Return a kernel that stores random expressions, their texts, and the loaded row count."""
     text = "@triton.jit\ndef kernel(a, o):\n"
     text += f"    i = tl.arange(0, {COUNT})\n"
     leaves = (f"v{number}" for number in itertools.count())

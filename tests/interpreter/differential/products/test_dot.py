@@ -1,4 +1,4 @@
-"""Tests of matrix products of tiles in every format and shape, also batched and in loops."""
+"""Tests of matrix products of tiles in every format and shape, including batches and loops."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def expected(name: str, x: torch.Tensor, n: int) -> torch.Tensor:
 
 @pytest.fixture
 def small_stack() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Return a function that runs another in three threads with small stacks, and raises errors."""
+    """Return a function that calls another in three threads with small stacks and raises errors."""
     before = threading.stack_size(STACK)
 
     def run(function: Callable[[], None]) -> None:

@@ -186,7 +186,7 @@ def test_divisors_are_those_of_rows_where_columns_are_contiguous(
 ) -> None:
     (check,) = run(tiles, 1, s=s, n=2, schedule=schedule)
     assert line_of(check) == "p = tl.multiple_of(p, [16, 16])  # here"
-    # 62 floats are 248 bytes, so that every second row starts at no multiple of 16 bytes.
+    # 62 floats are 248 bytes, so that every second row does not start at a multiple of 16 bytes.
     assert sorted({*check.where[0].reshape(B, B).nonzero()[0].tolist()}) == rows
 
 

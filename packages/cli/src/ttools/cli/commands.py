@@ -3,8 +3,8 @@
 Some commands have two words, such as `profile compare`. They are registered under both words and
 listed in the help of the first.
 
-A command imports its options, and they import what they need, so commands are imported when they
-are used. The list of commands needs only their names and summaries.
+Importing a command also imports its options and everything that they need. Therefore a command is
+imported only when it is used. The list of commands needs only their names and summaries.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _without_former_names(command: TyperCommand) -> Iterator[None]:
 
 @contextmanager
 def _errors_as_sentences() -> Iterator[None]:
-    """Replace errors of typer, which would be printed in a box, by our own.
+    """Replace typer's errors, which would be printed in a box, by errors of ttools.
 
     Raises:
         UsageError: The command line is wrong.
@@ -186,7 +186,7 @@ class Group(TyperGroup):
             super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse the options before the name of the command; report wrong ones in a sentence."""
+        """Parse the options before the name of the command; report wrong options in a sentence."""
         with _errors_as_sentences():
             return super().parse_args(ctx, args)
 

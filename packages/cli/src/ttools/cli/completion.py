@@ -44,7 +44,7 @@ def stages(incomplete: str) -> list[str]:
 
 
 def instruments(incomplete: str) -> list[str]:
-    """Complete modes of Triton's instrumentation; in a list separated by commas, the last one."""
+    """Complete modes of Triton's instrumentation; in a comma-separated list, the last mode."""
     from ttools.sanitizer.gpu.instrumentation import MODES
 
     head, comma, last = incomplete.rpartition(",")
@@ -52,7 +52,7 @@ def instruments(incomplete: str) -> list[str]:
 
 
 def device_maps(incomplete: str) -> list[str]:
-    """Complete device maps, and the properties that one may set."""
+    """Complete device maps, and the properties that can be set in them."""
     head, comma, last = incomplete.rpartition(",")
     names = ["capability=", "sms="] if comma else ["cuda=cpu", "off"]
     return [head + comma + name for name in _beginning(names, last)]

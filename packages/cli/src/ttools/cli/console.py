@@ -127,7 +127,7 @@ def say_interrupted(status: int, report: str) -> None:
 
 
 def show_error(error: TtoolsError) -> None:
-    """Write an error of ttools; errors with a location name their kind after it.
+    """Write an error of ttools; texts with a location already contain the kind of the error.
 
     With `--verbose`, the traceback comes first.
     """
@@ -200,8 +200,8 @@ _nowhere: TextIO | None = None
 def replace_closed_streams() -> None:
     """Replace closed standard streams by one that discards its content.
 
-    Their descriptors are also reopened. Otherwise a file could get one of these numbers, and output
-    of native code would go into that file.
+    Their file descriptors are also reopened. Otherwise a newly opened file could get one of these
+    descriptors, and native code would write its output into that file.
     """
     for number in (0, 1, 2):
         try:

@@ -79,7 +79,7 @@ def _parameter(command: Any, key: str, where: str) -> Any:
 
 
 def _value(parameter: Any, value: Any, folder: Path, where: str) -> Any:
-    """Return a value as given on the command line; paths are relative to the settings file."""
+    """Return a value as the command line would give it; paths are relative to the settings file."""
     if isinstance(value, list):
         if not parameter.multiple:
             raise UsageError(f"{where}: `{parameter.opts[0]}` takes one value, not a list")

@@ -45,7 +45,7 @@ def parse_grid(text: str | None) -> tuple[int, int, int]:
     """Parse `4`, `4,2` or `4,2,1`; None means one program.
 
     Raises:
-        UsageError: The text has another form.
+        UsageError: The text does not have one of these forms.
     """
     words = (text or "1").split(",")
     if len(words) > _AXES or not all(map(_COUNT.fullmatch, words)):
@@ -126,7 +126,8 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
     import numpy as np
 
     with file_errors(f"write `{dump}`"), dump.open("wb") as file:
-        # NumPy writes bfloat16 and 8-bit floats of ml_dtypes as untyped bytes; float32 is exact.
+        # NumPy writes bfloat16 and 8-bit floats of ml_dtypes as untyped bytes; float32 represents
+        # their values exactly.
         saved = {
             name: array.astype(np.float32) if array.dtype.isbuiltin == 2 else array
             for name, array in outputs.items()

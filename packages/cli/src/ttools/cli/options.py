@@ -215,7 +215,7 @@ _LOCAL = "local"
 
 
 def read_ray(text: str, *, what: str, extra: str) -> tuple[str | None, int]:
-    """Return the address of a cluster, None for a local one, and the number of actors.
+    """Return the address of a cluster (None for a local one) and the number of actors.
 
     Args:
         text: Value of the option.

@@ -1,8 +1,8 @@
 """Progress of long runs: a bar in a terminal, a line every ten seconds in a pipe.
 
-Progress must not garble the output of the script. A line that redraws itself would do so on a
-shared terminal, so there is a bar only while the script waits, and lines otherwise. `--quiet` and
-`TTOOLS_PROGRESS=off` disable both.
+Progress must not garble the output of the script. On a terminal that the script also writes to, a
+line that redraws itself would do so. Therefore there is a bar only while the script waits, and
+lines otherwise. `--quiet` and `TTOOLS_PROGRESS=off` disable both.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class State:
 
 
 def phase_state() -> State | None:
-    """Return the progress of the current phase that has run longest, of any launch.
+    """Return the progress of that current phase, of any launch, that has run longest.
 
     The result is None if all phases have just begun, because short phases would only flicker.
     """
@@ -104,7 +104,7 @@ class Ticker:
         self._drawn = False
 
     def is_due(self) -> bool:
-        """Return whether a state would be shown now; computing one takes time."""
+        """Return whether a state would be shown now; callers ask, as computing one takes time."""
         return time.monotonic() >= (self._next_bar if self._terminal else self._next_line)
 
     def tick(self, state: State) -> None:
@@ -149,9 +149,7 @@ class Ticker:
         return ", ".join([*parts, *state.facts])
 
     def _write(self, text: str) -> None:
-        """Write without the stream's lock, which a fork at this moment would inherit in locked
-        state.
-        """
+        """Write without the stream's lock: a process forked now would inherit it locked."""
         encoded = text.encode(self._stream.encoding or "utf-8", "replace")
         try:
             os.write(self._stream.fileno(), encoded)

@@ -101,7 +101,7 @@ def _refuse_line(selector: Selector) -> None:
 
 
 def _lines(tree: ast.AST) -> Iterator[int]:
-    """Yield the range of lines of each function."""
+    """Yield the line numbers of each function."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])

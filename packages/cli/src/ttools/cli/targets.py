@@ -27,7 +27,7 @@ class TargetCommand(Command):
     """A command that runs a target.
 
     Attributes:
-        reserved: Words that do not name scripts; a script with such a name is `./word`.
+        reserved: Words that do not name scripts; a script with such a name is given as `./word`.
     """
 
     reserved: tuple[str, ...] = ()

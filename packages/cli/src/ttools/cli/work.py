@@ -126,9 +126,9 @@ def run_work(
 
 
 def _report_hiding(work: Target, error: BaseException) -> bool:
-    """Report an exception of a script that is caused by a file that hides a module.
+    """Report a script's exception if a file that hides a module caused it; return whether it did.
 
-    The traceback would lead into the script or a package, where nothing is wrong.
+    The traceback is not shown: it would lead into the script or a package, where nothing is wrong.
     """
     hiding = _hiding(work, error)
     if hiding is None or not is_essential(lacking_module(error)):
@@ -175,7 +175,7 @@ def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
         device_map: Mapping of the CUDA devices that a script names.
 
     Yields:
-        The run that checks accesses; None on a GPU, where they raise exceptions.
+        The run that checks accesses; None on a GPU, where invalid accesses raise exceptions.
     """
     from ttools.core.device_map.mapping import VARIABLE
     from ttools.sanitizer import sanitize
@@ -202,7 +202,7 @@ def take_over_from_upstream(instead: str) -> None:
 
 
 def _remove(folder: str, owner: int) -> None:
-    """Remove a folder at the end of the process that made it, but not of its forks."""
+    """Remove a folder when the process that made it ends, but not when one of its forks ends."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -100,7 +100,7 @@ def cache_directory() -> Path:
 
 
 def relevant_environment() -> dict[str, str]:
-    """Return all `TTOOLS_*` and `TRITON_*` variables that are set, including unknown ones."""
+    """Return all variables named `TTOOLS_*` or `TRITON_*` that are set, even unknown ones."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
@@ -115,7 +115,7 @@ def meaning(name: str) -> str | None:
 
 
 def is_unknown(name: str) -> bool:
-    """Return whether ttools has no `TTOOLS_*` variable of this name, usually because of a typo.
+    """Return whether a name starts with `TTOOLS_` but is no variable of ttools, as after a typo.
 
     Variables that set an option of a command, such as `TTOOLS_SANITIZE_FAIL_ON`, are checked by the
     command line.

@@ -71,7 +71,7 @@ Finding = tuple[Status, str] | tuple[Status, str, str]
 
 
 class Examination(list[Result], ShowsItself):
-    """The results in order; a notebook displays them as a table."""
+    """The results of the checks, in order; a notebook displays them as a table."""
 
     def _shown(self) -> Iterator[Part]:
         rows = [(result.status, result.name, result.detail, result.help or "") for result in self]
@@ -122,7 +122,7 @@ def processors() -> int:
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of an installed distribution, or None if it is not installed."""
-    from importlib import metadata  # takes as long as all other imports of this module
+    from importlib import metadata  # as slow as all other imports of this module together
 
     try:
         return metadata.version(distribution)

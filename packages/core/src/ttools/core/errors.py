@@ -40,15 +40,16 @@ class TtoolsError(Exception):
 class UsageError(TtoolsError, ValueError):
     """The user made an invalid request, such as a wrong option or a missing file.
 
-    It is also a ValueError, like the exceptions of Python's own functions for wrong arguments. Code
-    that handles the two differently must therefore catch UsageError before ValueError.
+    The class also derives from ValueError, which Python's own functions raise for wrong arguments.
+    Code that handles the two differently must therefore catch UsageError before ValueError.
     """
 
 
 @contextmanager
 def file_errors(doing: str) -> Iterator[None]:
-    """Turn an OSError in the `with` block into a message such as "cannot read `x`: Permission
-    denied".
+    """Turn an OSError in the `with` block into a UsageError.
+
+    The message has a form such as "cannot read `x`: Permission denied".
 
     Args:
         doing: The action that failed, with its object, such as "read `x`".
@@ -63,10 +64,10 @@ def file_errors(doing: str) -> Iterator[None]:
 
 
 class FailuresError(TtoolsError):
-    """A result did not pass; the text is its report.
+    """A result did not pass; the message is the result's report.
 
     Attributes:
-        failures: The failures of the result; empty if it is undecided.
+        failures: The failures of the result; empty if the result is undecided.
     """
 
     def __init__(self, message: str, failures: Sequence[Any]) -> None:
@@ -75,7 +76,7 @@ class FailuresError(TtoolsError):
 
 
 class StandInError(RuntimeError):
-    """An error that ttools raises in place of torch or CUDA, which would raise it on a GPU."""
+    """An error that ttools raises where torch or CUDA would raise one on a GPU."""
 
 
 class _LocatedError(TtoolsError):
@@ -135,7 +136,7 @@ class Waiting(NamedTuple):
     """Programs of a deadlocked launch that wait in the same loop.
 
     Attributes:
-        programs: Coordinates of the programs in the grid, the first ones first.
+        programs: Coordinates of the programs in the grid, in ascending order.
         location: The waiting loop; None if it is unknown.
     """
 

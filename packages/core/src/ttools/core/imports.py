@@ -25,7 +25,7 @@ _waiting: dict[str, _Waiting] = {}
 
 
 def after_import(name: str, action: Action) -> Callable[[], None]:
-    """Call a function with a module: now if it is loaded, otherwise right after its import.
+    """Call a function with a module: now if the module is loaded, otherwise right after its import.
 
     Functions for the same module are called in the order of registration.
 
@@ -96,7 +96,8 @@ class _Waiting(importlib.abc.MetaPathFinder):
             spec = importlib.util.find_spec(fullname)
         finally:
             self._asking.others = False
-        # A caller of `find_spec` may not import the module, so this finder stays installed.
+        # A caller of `find_spec` does not necessarily import the module, so this finder stays
+        # installed.
         if spec is not None and spec.loader is not None:
             self._wrap(spec.loader)
         return spec

@@ -43,7 +43,7 @@ def kernel_name(autotuner: Any) -> str:
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """Return the candidate configurations; after compilation, those that are still candidates."""
+    """Return the configurations to choose from; after compilation, those that still remain."""
     if autotuner.configs:
         return list(autotuner.configs)
     return [compiled.config for compiled in autotuner.launchers or autotuner.compile_results]
@@ -55,9 +55,9 @@ def is_tuned_by_user(autotuner: Any) -> bool:
 
 
 def jit_function(autotuner: Any) -> Any:
-    """Return the jit function, reloaded if it came from a worker process without its source.
+    """Return the jit function; reload it if a worker process sent it without its source.
 
-    If the kernel was written by the user, it and its callees get their locations in the user's
+    If the user wrote the kernel, the jit function and its callees get their locations in the user's
     file.
     """
     if autotuner.fn.fn is None:
@@ -79,8 +79,8 @@ def _locate_in_script(copied: Any) -> None:
         for function in _with_callees(innermost_jit_function(kernel)):
             of_script.setdefault(_body(function), []).append(function)
     for copy in _with_callees(copied):
-        # If the same text occurs in two places, it is unknown which one was copied, and the copy
-        # keeps its own locations.
+        # If the same text occurs in two places of the user's program, it is unknown which one
+        # Inductor copied, so the copy keeps its own locations.
         places = {
             (original.fn.__code__.co_filename, original.starting_line_number): original
             for original in of_script.get(_body(copy), [])
@@ -103,17 +103,18 @@ def _with_callees(kernel: Any) -> list[Any]:
 
 
 def _body(function: Any) -> str:
-    """Return the source after the function's name; Inductor renames kernels of equal names."""
+    """Return the source after the function's name, because Inductor may rename kernels."""
     return str(function.src).partition("(")[2].strip()
 
 
 def named_arguments(autotuner: Any, args: Sequence[Any]) -> dict[str, Any]:
-    """Return the arguments of a launch by parameter, including constants that no configuration
-    sets.
+    """Return the arguments of a launch by parameter.
+
+    The result includes constants that no configuration sets.
 
     Args:
-        args: Positional arguments of `CachingAutotuner.run`. Those beyond the kernel's parameters
-            are numbers for the grid.
+        args: Positional arguments of `CachingAutotuner.run`. Arguments beyond the kernel's
+            parameters are numbers for the grid.
     """
     function = jit_function(autotuner)
     constants = {p.name for p in function.params if p.is_constexpr}
@@ -127,8 +128,9 @@ def named_arguments(autotuner: Any, args: Sequence[Any]) -> dict[str, Any]:
 
 
 def grid_function(autotuner: Any, args: Sequence[Any]) -> Callable[[Mapping[str, Any]], Any]:
-    """Return the grid of a launch as a function of the configuration's constants, as Triton
-    expects.
+    """Return the grid of a launch in the form that Triton expects.
+
+    The grid is a function of the configuration's constants.
     """
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
@@ -147,7 +149,7 @@ def grid_function(autotuner: Any, args: Sequence[Any]) -> Callable[[Mapping[str,
 
 
 def compiled_for(autotuner: Any) -> dict[str, Any]:
-    """Return the compilation parameters of the first configuration, or of the chosen one.
+    """Return the compilation parameters of the chosen configuration, or else of the first one.
 
     Returns:
         The fields `signature`, `constants`, `configs` and options, as Triton passes them to
@@ -167,7 +169,7 @@ def compiled_for(autotuner: Any) -> dict[str, Any]:
 
 
 def triton_autotuner(autotuner: Any) -> Any:
-    """Return a Triton autotuner over the same configurations, created once per original."""
+    """Return a Triton autotuner with the same configurations; there is one for each original."""
     from triton import autotune
 
     tuner = vars(autotuner).get("_ttools_autotuner")
@@ -188,7 +190,7 @@ def triton_autotuner(autotuner: Any) -> Any:
 
 
 def forget_choices(patches: Patches) -> None:
-    """Make Inductor ignore tunings of earlier processes and compile all configurations again."""
+    """Make Inductor ignore earlier processes' tunings and compile all configurations again."""
 
     def install(config: Any) -> None:
         patches.enter(config.patch(force_disable_caches=True))
@@ -235,7 +237,8 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
     tuner.compile_results, tuner.launchers = [], []
     tuner._cached_launcher = None
     if not for_gpu:
-        # This disables searches that time launches on the GPU, and the caching of their results.
+        # These settings disable searches that time launches on the GPU, and the caching of their
+        # results.
         leave_out = ("coordinate_descent_tuning", "combo_tuning_groups", "dynamic_scale_rblock")
         tuner.inductor_meta = {**tuner.inductor_meta, **dict.fromkeys(leave_out, False)}
         tuner.save_cache_hook = None
@@ -289,7 +292,7 @@ def launched_config() -> Any:
 
 
 def trial(tuner: Any, launcher: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return a function that `CachingAutotuner.bench` times; it launches on copied arguments."""
+    """Return a function for `CachingAutotuner.bench` to time; it launches with copied arguments."""
     interface = tuner.get_device_interface()
     stream = interface.get_raw_stream(interface.current_device())
 

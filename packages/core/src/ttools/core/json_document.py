@@ -1,7 +1,7 @@
 """Readers of JSON and TOML files from users, with checks of schema, nesting and types.
 
-Files of ttools state their kind and version in the field `schema`. Errors say what is wrong with
-the file: it cannot be read, nests too deeply, or has a missing or mistyped field.
+Files of ttools state their kind and version in the field `schema`. Error messages say what is wrong
+with the file: it cannot be read, nests too deeply, or has a missing or mistyped field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: The maximum nesting of lists and objects, so that code may walk documents recursively.
+#: The maximum nesting of lists and objects, which allows code to walk documents recursively.
 DEEPEST = 100
 #: A time or size in a document; excludes NaN and infinity, which Python's JSON parser accepts.
 Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
@@ -36,8 +36,9 @@ def parse_json(
 
     Args:
         text: Text of a JSON document.
-        pairs: Makes an object from its names and values, which may contain a name twice. By default
-            an object is a dictionary with the last value of each name.
+        pairs: Function that makes an object from its pairs of name and value; the same name may
+            occur twice. By default, an object becomes a dictionary with the last value of each
+            name.
 
     Raises:
         ValueError: The text is not JSON or nests deeper than `DEEPEST`.
@@ -61,7 +62,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def json_text(data: Any) -> str:
-    """Return a report as indented JSON with a final newline; unsupported values become text."""
+    """Return a report as indented JSON with a final newline; unsupported values become strings."""
     return json.dumps(data, indent=2, default=str) + "\n"
 
 
@@ -96,14 +97,14 @@ def read_json_document(
 
     Args:
         schema: The required value of the field `schema`, such as `ttools.profile/1`.
-        kind: The name of such files in messages, such as `lock file`.
-        content: The type to convert to; fields that it does not declare are ignored.
-        hook: Converts values to types that msgspec does not support.
-        advice: The hint for a file with another schema.
+        kind: What messages call such files, for example `lock file`.
+        content: The type to convert to; fields that the type does not declare are ignored.
+        hook: Function that converts values to types that msgspec does not support.
+        advice: The hint for a file with a different schema.
 
     Raises:
-        UsageError: The file is missing, is not a JSON object, has another schema or is damaged. In
-            the last case the message names the field.
+        UsageError: The file is missing, is not a JSON object, has a different schema or is damaged.
+            If it is damaged, the message names the field.
     """
     with file_errors(f"read the {kind} `{path}`"):
         raw = path.read_bytes()

@@ -31,9 +31,11 @@ from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
 Method = Callable[..., Any]
-#: Receives the object whose method is called, and the positional and keyword arguments.
+#: A function that receives the object whose method is called, and the positional and keyword
+#: arguments.
 Before = Callable[[Any, tuple[Any, ...], dict[str, Any]], object]
-#: Receives the arguments of `Before`, and the result; None if the method raised an exception.
+#: A function that receives the arguments of `Before`, and the result of the method, which is None
+#: if the method raised an exception.
 After = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object]
 
 
@@ -42,8 +44,9 @@ class Step:
     """A method that launches go through.
 
     Attributes:
-        owner: Returns the class of the method; None if Triton or torch has not defined it yet.
-        module: Module that must be imported before `owner` is called; None if it always is.
+        owner: Function that returns the class of the method, or None if Triton or torch has not
+            defined the class yet.
+        module: Module that must be imported before `owner` is called; None if no import is needed.
     """
 
     owner: Callable[[], Any]
@@ -54,7 +57,7 @@ class Step:
 CALL = Step(triton_versions.jit_function_class, "run")
 COMPILE = Step(triton_versions.jit_function_class, "_do_compile")
 SUBSCRIPT = Step(triton_versions.jit_function_class, "__getitem__")
-#: The same as SUBSCRIPT, for kernels under an autotuner or heuristics.
+#: The same step as SUBSCRIPT, for kernels under an autotuner or heuristics.
 OUTER_SUBSCRIPTS = (
     Step(triton_versions.autotuner_class, "__getitem__"),
     Step(triton_versions.heuristics_class, "__getitem__"),
@@ -77,7 +80,7 @@ def take_over(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
     Args:
         patches: The collection that undoes the replacement.
         step: The step; nothing happens if its class does not exist.
-        make: Makes the replacement from the current method.
+        make: Function that makes the replacement from the current method.
     """
     if step in (METADATA, LAUNCHER):
         _have_inductor_ask(patches)
@@ -97,8 +100,8 @@ def take_over_overrides(patches: Patches, step: Step, make: Callable[[Any], Any]
     """Replace the method of a step in the subclasses that override it without calling it.
 
     FlagGems, for example, has a subclass of `Autotuner` whose `run` selects configurations itself.
-    Overriding methods that use `super` reach the step. Subclasses that are defined later keep
-    their methods.
+    Overriding methods that use `super` reach the replaced step anyway. Subclasses that are defined
+    later keep their methods.
     """
     for subclass in _subclasses(step.owner()):
         method = vars(subclass).get(step.method)
@@ -141,8 +144,8 @@ def observe(
 
     Args:
         patches: The collection that ends the observation.
-        before: Called first. If it raises an exception, the step is not made.
-        after: Called at the end, even if the step raised an exception.
+        before: Function to call first. If it raises an exception, the step is not executed.
+        after: Function to call at the end, even if the step raised an exception.
     """
     if before is not None:
         take_over(patches, step, lambda method: _preceded(method, before))

@@ -16,8 +16,8 @@ def lazy_names(
         package: Name of the package.
         modules: Maps each public name to the submodule that defines it, or to `""` if the name is
             itself a submodule.
-        moved: Maps each former name to the full new one, such as `ttools.prove.prove`. Its use
-            issues a `DeprecationWarning` that gives the new name.
+        moved: Maps each former name to the full new name, such as `ttools.prove.prove`. Use of a
+            former name issues a `DeprecationWarning` that contains the new one.
     """
     moved = moved or {}
 

@@ -17,8 +17,8 @@ class computed_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
     """A property that is computed on first use and kept.
 
     Before Python 3.12, `functools.cached_property` holds one lock for all objects of a class while
-    it computes, which blocks unrelated threads. This class has no lock: threads that read the same
-    object concurrently may each compute, and the first result is kept.
+    it computes, which blocks unrelated threads. This class uses no lock: if several threads read
+    the property of the same object concurrently, each may compute it, and the first result is kept.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

@@ -23,7 +23,7 @@ def _any_file(file: str) -> bool:
     return True
 
 
-#: Returns whether a source file may be read; see `restrict_source_files`.
+#: Function that returns whether a source file may be read; see `restrict_source_files`.
 _may_read: Callable[[str], bool] = _any_file
 
 
@@ -68,7 +68,7 @@ def location_of_line(text: str | None) -> SourceLocation | None:
 
 
 def shown_path(file: str, root: Path | None = None) -> str:
-    """Return a path relative to `root` if the file is inside it, else the path as it is.
+    """Return a path relative to `root` if the file is inside `root`, else the path unchanged.
 
     Args:
         root: Folder that paths are shown relative to; the working folder by default.
@@ -109,7 +109,7 @@ def notebook_cell(file: str) -> str | None:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """Return a location and those of its callers, each with the rest of the call stack."""
+    """Return a location and those of its callers, each with the remainder of the call stack."""
     bare = (location, *location.callers)
     return [replace(link, callers=bare[n + 1 :]) for n, link in enumerate(bare)]
 
@@ -195,8 +195,9 @@ def source_lines(file: str) -> list[str]:
 def restrict_source_files(may_read: Callable[[str], bool]) -> None:
     """Make this process read only those source files for which a function returns True.
 
-    Untrusted TTIR may name any file, even one without an end such as `/dev/zero`. A process that
-    must not depend on the contents of these files restricts them before it reads such TTIR.
+    Untrusted TTIR may name any file, even an infinite one such as `/dev/zero`. A process whose
+    results must not depend on the contents of such files calls this function before it reads the
+    TTIR.
     """
     global _may_read
     _may_read = lru_cache(maxsize=1024)(may_read)
@@ -206,7 +207,7 @@ def show_recorded_lines(file: str, lines: list[str]) -> None:
     """Make excerpts of a file show the given lines instead of the file's current content.
 
     Args:
-        file: The name that locations use.
+        file: The name of the file in locations.
         lines: All lines with their line ends; if empty, excerpts show nothing.
     """
     _RECORDED_LINES[file] = lines
@@ -216,12 +217,12 @@ def extent(location: SourceLocation) -> tuple[int, int] | None:
     """Return the columns of the expression at `location`, as 1-based positions of characters.
 
     Returns:
-        The first column and the one after the last. An expression of several lines ends with its
-        first line; if the end is unknown, the extent is one character. None if the line has no such
-        column.
+        The first column, and the column after the last one. An expression of several lines ends
+        with its first line; if the end is unknown, the extent is one character. None if the line
+        has no such column.
     """
     text = source_line(location.file, location.line)
-    # ast counts columns in UTF-8 bytes and Triton passes them on.
+    # Columns count UTF-8 bytes in `ast`, and Triton passes them on unchanged.
     encoded = text.encode(errors="replace")
     if not 1 <= location.column <= len(encoded):
         return None
@@ -240,8 +241,9 @@ def _characters(text: bytes) -> int:
 def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
     """Map the start (line, byte column) of each expression to the end of the part to underline.
 
-    Several expressions can start at the same position. The outermost call is chosen, because a
-    memory operation is a call. If there is no call, it is the outermost expression.
+    Several expressions can start at the same position. Of these, the outermost call is underlined,
+    because a memory operation is a call. If there is no call, the outermost expression is
+    underlined.
     """
     tree = syntax_tree(source)
     chosen: dict[tuple[int, int], tuple[bool, tuple[int, int]]] = {}

@@ -30,9 +30,9 @@ from typing import Any, Literal
 Owner = Literal["ttools", "triton", "torch", "numpy", "ml_dtypes", "python", "installed", "user"]
 
 _ENTRY = "ttools_entry"
-#: The importable packages and the one module of each owner. The members of `ttools` are listed one
-#: by one, because `ttools` is a namespace package, which includes every folder of that name on the
-#: import path, even a user's.
+#: The importable packages and single modules of each owner. The members of `ttools` are listed
+#: individually, because `ttools` is a namespace package, which includes every folder of that name
+#: on the import path, even a user's.
 _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(
         (
@@ -48,7 +48,7 @@ _PACKAGES: dict[str, Owner] = {
     "numpy": "numpy",
     "ml_dtypes": "ml_dtypes",
 }
-#: Owners of the code between the user's line and the kernel in the call stack of a launch,
+#: Owners of code that is in the call stack of a launch between the user's line and the kernel,
 #: including the wrappers and executors of the standard library.
 _NOT_PROGRAM: frozenset[Owner] = frozenset({"ttools", "triton", "torch", "python"})
 #: TorchInductor writes modules to its cache and gives them names that begin with this prefix.
@@ -69,8 +69,8 @@ def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
     """Return the owner of a code object.
 
     Args:
-        scope: The globals in which it runs. They determine the owner if the code was made from
-            text, as the methods of a data class are, or if the name of its file is relative.
+        scope: The globals in which the code runs. They determine the owner if the code was compiled
+            from text, as the methods of a data class are, or if the name of its file is relative.
     """
     file = code.co_filename
     if file.startswith(os.sep):
@@ -81,8 +81,8 @@ def owner_of_code(code: CodeType, scope: dict[str, Any]) -> Owner:
         return "python"
     name = scope.get("__name__")
     if file.startswith("<") and not name:
-        # Triton compiles functions that bind arguments from text, under the name `<string>`;
-        # torch.compile uses other names for its generated code.
+        # Triton generates functions that bind arguments as text, and compiles them under the name
+        # `<string>`; torch.compile uses other names for its generated code.
         return "triton" if file == "<string>" else "torch"
     module_file = scope.get("__file__")
     if module_file is None and name != "__main__":
@@ -127,7 +127,7 @@ def is_program_file(file: str) -> bool:
     """Return whether a report may show a file as part of the user's program.
 
     Installed libraries count as part of the program. ttools, Triton, torch and the standard library
-    do not, nor does code that was compiled from a string.
+    do not count, nor does code that was compiled from a string.
     """
     return not file.startswith("<") and owner_of_file(file) not in _NOT_PROGRAM
 
@@ -136,7 +136,7 @@ def is_program_frame(frame: FrameType) -> bool:
     """Return whether a report may show a frame as part of the user's program.
 
     In contrast to `is_program_file`, code that the user compiles from a string also counts, such as
-    that of `python -c`.
+    the code of `python -c`.
     """
     return owner_of_frame(frame) not in _NOT_PROGRAM
 
@@ -149,9 +149,9 @@ def is_library_file(file: str) -> bool:
 def is_triton_file(file: str) -> bool:
     """Return whether a file is part of Triton, on this machine or on another one.
 
-    Records and `.ttir` files contain paths of the machine that made them. A path that does not
-    exist on this machine counts as Triton's if the installed Triton has a file of the same name
-    below `triton/language/`.
+    Records and `.ttir` files contain paths of the machine on which they were written. A path that
+    does not exist on this machine counts as Triton's if the installed Triton has a file of the same
+    name below `triton/language/`.
     """
     if owner_of_file(file) == "triton":
         return True
@@ -190,21 +190,21 @@ def _owner_of_file(file: str, loaded: tuple[str | None, ...]) -> Owner:
 
 
 def _real_path(file: str) -> str:
-    """Resolve links in a file's folder, but not the file itself, which may link to a cache."""
+    """Resolve links in a file's folder, but not in the file's name: it may link to a cache."""
     return str(Path(os.path.realpath(Path(file).parent), Path(file).name))
 
 
 def _loaded_packages() -> tuple[str | None, ...]:
     """Return the files of the packages that this process has imported.
 
-    Folders of packages are looked up again only if these files have changed.
+    The folders of packages are looked up again only if these files have changed.
     """
     return tuple([getattr(sys.modules.get(name), "__file__", None) for name in _PACKAGES])
 
 
 @lru_cache(maxsize=16)
 def _roots(loaded: tuple[str | None, ...]) -> tuple[tuple[str, Owner], ...]:
-    """Return real folders and single files with their owners, the innermost ones first."""
+    """Return real folders and single files, each with its owner, the innermost ones first."""
     roots: dict[str, Owner] = {}
     for folder in _installation_folders():
         roots[folder] = "installed"
@@ -232,7 +232,7 @@ def _origin(name: str) -> str | None:
 def _installation_folders() -> Iterator[str]:
     """Yield the real folders into which packages are installed for this interpreter."""
     folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    # Old versions of virtualenv replace the module `site` by one without these functions.
+    # Old versions of virtualenv replace the module `site` with one that lacks these functions.
     for function in ("getsitepackages", "getusersitepackages"):
         with suppress(AttributeError, OSError):
             answer = getattr(site, function)()

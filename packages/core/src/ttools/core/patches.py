@@ -8,7 +8,8 @@ that an undone replacement is never called and adds no cost to later calls.
 Third-party code may replace the same attributes. A third-party replacement on top of one of ours is
 never removed: if ours is undone, the attribute keeps its value, and new replacements go on top of
 it. The third-party replacement then still calls our undone function. If third-party code later
-restores that function as the value of the attribute, the next change of the attribute removes it.
+restores this function as the value of the attribute, the function is removed at the next change of
+the attribute.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-#: Makes the replacement from the current value of the attribute.
+#: A function that makes the replacement from the current value of the attribute.
 Make = Callable[[Any], Any]
 
 _ABSENT = object()
@@ -68,8 +69,8 @@ class Patches:
         Args:
             owner: A class, module or other object.
             name: Name of the attribute, which may be inherited.
-            make: Called with the result of `getattr(owner, name)` without this replacement, and
-                again whenever a replacement beneath this one is undone.
+            make: Function to call with the value that `getattr(owner, name)` has without this
+                replacement. It is called again whenever a replacement beneath this one is undone.
 
         Raises:
             AttributeError: The object has no such attribute.
@@ -82,7 +83,7 @@ class Patches:
         self._add(owner, name, lambda _: value)
 
     def callback(self, undo: Callable[[], object]) -> None:
-        """Call a function when the replacements are undone, which happens in reverse order."""
+        """Register a function to call when the replacements are undone, in reverse order."""
         self._installed.callback(undo)
 
     def enter(self, context: AbstractContextManager[object]) -> None:
@@ -126,9 +127,9 @@ class _Layer:
     """One replacement of an attribute.
 
     Attributes:
-        make: Makes the replacement from the value beneath it.
+        make: Function that makes the replacement from the value beneath it.
         value: The replacement as stored in the owner's dictionary.
-        is_ours: False if third-party code installed it.
+        is_ours: False if third-party code installed the replacement.
         covers: For a third-party replacement, our value beneath it, which the third-party code may
             restore later.
     """
@@ -184,7 +185,7 @@ class _Attribute:
         self._current = present
 
     def _make_from(self, index: int) -> None:
-        """Make the layers from `index` on again, and install the topmost one."""
+        """Recreate the layers from `index` upwards, and install the topmost one."""
         value = self._layers[index - 1].value if index else self._base
         for layer in self._layers[index:]:
             value = layer.value = layer.make(self._as_read(value))

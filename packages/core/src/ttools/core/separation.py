@@ -2,11 +2,11 @@
 
 A point is a configuration, a set of sizes, or any other mapping of names to values. The conditions
 are comparisons of a name with a number or with another name, divisibility, powers of two, and
-bounds of ratios and products of two names. Conditions are ordered by their complexity, and the
-first one that separates some of the points is compared with the others. A point that contradicts it
-joins the points that the condition is derived from. A condition is returned only if a third of the
-points of each side was never used to derive it, and if no other condition of the same complexity
-separates all points.
+bounds of ratios and products of two names. Conditions are tried in the order of their complexity.
+The first one that separates some of the points is checked at the other points. A point that
+contradicts it is added to the points that conditions are derived from. A condition is returned only
+if a third of the points of each side was never used to derive it, and if no other condition of the
+same complexity separates all points.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import Any
 #: Values of names; conditions use integers, booleans and strings.
 Point = Mapping[str, Any]
 
-#: A side with fewer points than this does not determine a condition.
+#: A side with fewer points than this number does not determine a condition.
 FEWEST = 3
 #: Number of points of each side from which the first condition is derived.
 _FIRST = 2
-#: Maximum number of names that are examined, because all pairs of them are tried, and maximum
-#: number of points; with more points, no condition is derived.
+#: Maximum number of names to examine, because all pairs of names are tried, and maximum number of
+#: points; with more points, no condition is derived.
 _MOST_NAMES, _MOST_POINTS = 24, 2_000
-#: Maximum number of points of the other side to which the distance of a point is computed.
+#: Maximum number of points on the other side with which a point is compared to determine its
+#: distance.
 _MOST_COMPARED = 200
 #: Divisors in conditions without a second name.
 _DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
@@ -40,8 +41,8 @@ class Condition:
 
     Attributes:
         text: The condition as it is shown, such as `BLOCK_K > 64` or `N % BLOCK != 0`.
-        names: Names that it uses.
-        complexity: Rank of the condition, lower is simpler; 1 compares one name with a value.
+        names: Names that the condition uses.
+        complexity: Rank of the condition; lower is simpler, and 1 compares one name with a value.
     """
 
     text: str
@@ -92,8 +93,8 @@ class _Space:
     """Properties of the points that do not depend on their results.
 
     Attributes:
-        varying: Names with different values.
-        graded: Those with more than two values, for which a bound is better than an equation.
+        varying: Names whose values differ between points.
+        graded: Names with more than two values, for which a bound is better than an equation.
         fixed: Integers that are equal at all points, by name.
     """
 
@@ -103,7 +104,7 @@ class _Space:
 
 
 def _derived(failing: Sequence[Point], passing: Sequence[Point], space: _Space) -> Condition | None:
-    """Return the first condition that holds beyond the points from which it was derived."""
+    """Return the first condition that also separates the points from which it was not derived."""
     used = [list(failing[:_FIRST]), list(passing[:_FIRST])]
     most = [len(side) - max(1, len(side) // 3) for side in (failing, passing)]
     while len(used[0]) <= most[0] and len(used[1]) <= most[1]:
@@ -124,9 +125,10 @@ def _derived(failing: Sequence[Point], passing: Sequence[Point], space: _Space) 
 def _nearest_first(
     failing: Sequence[Point], passing: Sequence[Point], varying: Sequence[str]
 ) -> tuple[Sequence[Point], Sequence[Point]]:
-    """Return both sides in the order of the distance to the other side.
+    """Sort the points of each side by their distance to the other side.
 
-    The points next to the border determine a bound, and those far from it can then contradict it.
+    The points next to the border determine a bound, and the points far from it can then contradict
+    the bound.
     """
 
     def apart(one: Point, other: Point) -> tuple[int, float]:
@@ -217,7 +219,7 @@ def _of_one(
 def _of_two(
     one: str, other: str, failing: Sequence[Point], passing: Sequence[Point]
 ) -> Iterator[Condition]:
-    """Yield bounds of the ratios and of the product of two names with positive values."""
+    """Yield bounds on the ratios and on the product of two names with positive values."""
     operations: tuple[tuple[str, tuple[str, str], Callable[[int, int], float]], ...] = (
         ("/", (one, other), operator.truediv),
         ("/", (other, one), operator.truediv),
@@ -240,8 +242,8 @@ def _bound(sign: str, passing: int, failing: int, fixed: Mapping[str, int]) -> s
 
     Args:
         sign: Sign of the comparison, `>` or `<`.
-        passing: The value next to the bound at which points pass.
-        failing: The value next to the bound at which points fail.
+        passing: The value closest to the bound at which points pass.
+        failing: The value closest to the bound at which points fail.
         fixed: Values of the constants, by name.
     """
     low, high = sorted((passing, failing))

@@ -1,7 +1,8 @@
-"""Settings of a project: the table `[tool.ttools]` of the nearest pyproject.toml that has one.
+"""Settings of a project: the table `[tool.ttools]` of the nearest pyproject.toml with this table.
 
-Its keys are `TTOOLS_*` variables in lower case (`cache-dir`); its subtables are defaults for the
-options of commands. The environment overrides the file, and the command line overrides both.
+The keys of the table are `TTOOLS_*` variables in lower case (`cache-dir`); its subtables are
+defaults for the options of commands. The environment overrides the file, and the command line
+overrides both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Settings:
     commands: Mapping[str, Mapping[str, Any]]
 
     def take_effect(self) -> None:
-        """Set the environment variables that are not set yet."""
+        """Set those environment variables of the settings that are not set yet."""
         for name, value in self.variables.items():
             if not os.environ.get(name, "").strip():
                 os.environ[name] = value

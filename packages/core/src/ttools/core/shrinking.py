@@ -9,9 +9,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Yields objects that are smaller than the argument, those that are likely to succeed first.
+#: Function that yields objects smaller than its argument; those that are likely to succeed come
+#: first.
 Candidates = Callable[[T], Iterator[T]]
-#: Returns a candidate, perhaps simplified further, if it replaces the best object; else None.
+#: Function that returns a candidate, perhaps simplified further, if the candidate replaces the best
+#: object, else None.
 Accepts = Callable[[T, T], "T | None"]
 
 
@@ -21,7 +23,7 @@ def shrink(start: T, steps: Sequence[Candidates[T]], accepts: Accepts[T], end: f
     Args:
         start: The object to reduce.
         steps: Reductions by kind; the more effective ones come first.
-        accepts: Called with a candidate and the best object so far.
+        accepts: Function to call with a candidate and the best object so far.
         end: Time of `time.monotonic()` at which the search ends.
     """
     best, before = start, None
@@ -33,7 +35,7 @@ def shrink(start: T, steps: Sequence[Candidates[T]], accepts: Accepts[T], end: f
 
 
 def _pass(best: T, candidates: Candidates[T], accepts: Accepts[T], end: float) -> T:
-    """Try candidates in order; after a success, continue with those of the new object."""
+    """Try candidates in order; after a success, continue with the candidates of the new object."""
     tried = 0
     remaining = candidates(best)
     while time.monotonic() < end:

@@ -1,9 +1,9 @@
 """The source of Triton functions with everything that it refers to, as the text of one file.
 
 Functions, classes and constants of the user and of installed packages are copied. Modules,
-functions and classes of Triton, torch, NumPy and the standard library are imported. Names that
-denote different objects in different modules are made distinct, and `helpers.scale` becomes
-`scale`; otherwise the source, with its comments, is unchanged.
+functions and classes of Triton, torch, NumPy and the standard library are imported. If a name
+denotes different objects in different modules, the objects get different names. `helpers.scale`
+becomes `scale`. Otherwise, the source is unchanged, including its comments.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ttools.core.triton_versions import constexpr_function_class, jit_function_c
 #: Owners of code that a script imports; code of other owners is copied.
 _IMPORTED: frozenset[Owner] = frozenset({"triton", "torch", "numpy", "python"})
 _RESERVED = {"triton": "triton", "tl": "triton.language", "torch": "torch"}
-#: Delimit the number of a definition in text whose names are still to be chosen. These characters
-#: are private in Unicode, so source text does not contain them.
+#: Characters that enclose the number of a definition in text whose names are still to be chosen.
+#: These characters are private in Unicode, so source text does not contain them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 _AS_ITSELF = re.compile(r"import (\w+) as \1$")
@@ -41,14 +41,15 @@ _SPECIALISATION = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 @dataclass
 class _Definition:
-    """A name that the file binds.
+    """A name that the generated file binds.
 
     Attributes:
-        wanted: The name by which the source refers to it, if no other definition has that name.
-        is_fixed: True if the source cannot be changed to another name.
-        plain: The names by which source refers to it, without the module in front.
-        is_qualified: True if source refers to it as an attribute of a module.
-        text: The statement that binds it, with placeholders for names.
+        wanted: The name by which the source refers to the object, if no other definition has that
+            name.
+        is_fixed: True if the source cannot be changed to use another name.
+        plain: The names by which source refers to the object, without the module in front.
+        is_qualified: True if source refers to the object as an attribute of a module.
+        text: The statement that binds the name, with placeholders for names.
         is_import: True if the statement is an import.
         is_block: True if the statement is a function or a class.
         keeps: The object itself, so that its `id` stays unique.
@@ -65,7 +66,7 @@ class _Definition:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether all source refers to the object by the wanted name alone."""
+        """Return whether all source refers to the object by the wanted name, without a module."""
         return self.plain == {self.wanted} and not self.is_qualified
 
 
@@ -74,9 +75,9 @@ class SourceClosure:
 
     Args:
         reserved: Names that the file binds itself.
-        keep_globals: True if constants to which kernels refer stay as they are. By default, those
-            that are not declared as `tl.constexpr` become so, because Triton rejects others unless
-            a variable of the environment allows them.
+        keep_globals: True if constants to which kernels refer stay unchanged. By default, constants
+            that are not declared as `tl.constexpr` get this declaration, because Triton rejects
+            them otherwise, unless an environment variable allows them.
     """
 
     def __init__(self, reserved: Sequence[str] = (), *, keep_globals: bool = False) -> None:
@@ -84,7 +85,7 @@ class SourceClosure:
         self._keep_globals = keep_globals
         self._definitions: list[_Definition] = []
         self._numbers: dict[object, int] = {}
-        #: Numbers of complete definitions; those to which a definition refers come before it.
+        #: Numbers of complete definitions; a definition comes after those that it refers to.
         self._order: list[int] = []
         self._locals: set[str] = set()
         for name, module in _RESERVED.items():
@@ -115,8 +116,8 @@ class SourceClosure:
         """Return a placeholder for the name of a function or class, and collect its source.
 
         Raises:
-            UnsupportedError: Its source is not known, or refers to something that cannot be
-                written as source.
+            UnsupportedError: The source is not known, or refers to something that cannot be written
+                as source.
         """
         name = str(function.__name__)
         number = self._object(function, name, f"`{name}`")
@@ -129,7 +130,7 @@ class SourceClosure:
         Kernels that TorchInductor writes belong to torch, but cannot be imported.
 
         Raises:
-            UnsupportedError: Its source refers to something that cannot be written as source.
+            UnsupportedError: The source refers to something that cannot be written as source.
         """
         if id(function) not in self._numbers:
             self._copy(function, f"`{function.__name__}`")
@@ -201,7 +202,8 @@ class SourceClosure:
     def _candidates(self, number: int) -> Iterator[str]:
         definition = self._definitions[number]
         wanted = definition.wanted
-        # A function whose local variable has this name does not refer to the definition by it.
+        # In a function with a local variable of this name, the name would not refer to the
+        # definition.
         is_free = not keyword.iskeyword(wanted) and not hasattr(builtins, wanted)
         if is_free and (definition.is_exact or wanted not in self._locals):
             yield wanted
@@ -214,14 +216,15 @@ class SourceClosure:
     def resolve(
         self, value: Any, names: Sequence[str], what: str, *, in_kernel: bool, is_fixed: bool
     ) -> tuple[str, int]:
-        """Return a placeholder for what a dotted name denotes.
+        """Return a placeholder for the object that a dotted name denotes.
 
         Args:
-            value: The value of the first name.
+            value: The value of the first part of the name.
             names: The parts of the dotted name.
             what: Description of the object for messages.
-            in_kernel: True if compiled source refers to it, where constants need `tl.constexpr`.
-            is_fixed: True if the source cannot be changed to another name.
+            in_kernel: True if the name occurs in compiled source, where constants need
+                `tl.constexpr`.
+            is_fixed: True if the source cannot be changed to use another name.
 
         Returns:
             The placeholder, and the number of parts that it replaces.
@@ -312,7 +315,7 @@ class SourceClosure:
         return source.decorator + text.rstrip("\n")
 
 
-#: Marks the end of a function or class among lines, after which two blank lines follow.
+#: In a list of lines, marks the end of a function or class, which two blank lines follow.
 _BLOCK_END = "\ue002"
 
 
@@ -341,7 +344,8 @@ def _needs_constexpr(value: Any) -> bool:
 def _is_enumeration(value: Any) -> bool:
     """Return whether a value is an enumeration or a member of one.
 
-    Compiled source may read its attributes through a module, but not from a global class.
+    Compiled source may read an enumeration's attributes through a module, but not from a global
+    class.
     """
     return isinstance(value, (enum.Enum, enum.EnumMeta))
 
@@ -352,10 +356,10 @@ class _Source:
 
     Attributes:
         text: Source without indentation, and without the decorators that `decorator` replaces.
-        decorator: Line in front of it; empty if `text` contains the decorators.
-        scope: Values of its global and nonlocal names.
-        is_kernel: True if Triton compiles it.
-        postponed: True if its annotations are strings (`from __future__ import annotations`).
+        decorator: Line in front of `text`; empty if `text` contains the decorators.
+        scope: Values of the global and nonlocal names.
+        is_kernel: True if Triton compiles the source.
+        postponed: True if annotations are strings (`from __future__ import annotations`).
     """
 
     text: str
@@ -425,7 +429,7 @@ class _References(ast.NodeVisitor):
     """Finds the names in a function or class that refer to objects outside it.
 
     Attributes:
-        changes: Parts of the text and the definitions whose names replace them.
+        changes: Parts of the text to replace, each with the definition whose name replaces it.
         every_local: Names of all local variables.
     """
 
@@ -441,7 +445,7 @@ class _References(ast.NodeVisitor):
         self._first_assignments = _first_assignments(self.tree)
 
     def name_span(self) -> tuple[int, int]:
-        """Return the place of the name after `def` or `class`."""
+        """Return the position of the name that follows `def` or `class`."""
         (statement,) = self.tree.body
         encoded = self._source.text.encode()
         pattern = re.compile(rb"(?:def|class)\s+(\w+)")
@@ -483,7 +487,7 @@ class _References(ast.NodeVisitor):
             self.changes.append((*self._span(node), repr(ast.unparse(node))))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Visit an f-string, in which Python before 3.12 reports wrong positions of names."""
+        """Visit an f-string; before 3.12, Python reports wrong positions for names in f-strings."""
         outer, self._in_f_string = self._in_f_string, True
         self.generic_visit(node)
         self._in_f_string = outer
@@ -522,7 +526,8 @@ class _References(ast.NodeVisitor):
     def _is_read_early(self, node: ast.expr) -> bool:
         """Return whether a name is read before the kernel assigns a variable of this name.
 
-        Triton then reads the global, unlike Python: `n = n * 2` is valid if `n` is a global.
+        In this case, Triton reads the global, unlike Python: `n = n * 2` is valid if `n` is a
+        global.
         """
         end = self._first_assignments.get(getattr(node, "id", ""))
         return self._is_compiled and end is not None and (node.lineno, node.col_offset) < end
@@ -550,7 +555,7 @@ def _locals(tree: ast.AST) -> set[str]:
 
 
 def _first_assignments(tree: ast.AST) -> dict[str, tuple[int, int]]:
-    """Return, for names that only assignments bind, the end of the first such statement.
+    """For each name that only assignments bind, return the end of the first assignment.
 
     Loop variables and parameters are left out: they hide a global from the start.
     """
@@ -568,7 +573,7 @@ def _first_assignments(tree: ast.AST) -> dict[str, tuple[int, int]]:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Return the offset of each line in bytes of UTF-8, as syntax trees count columns."""
+    """Return the offset of each line in UTF-8 bytes, in which syntax trees count columns."""
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -1,6 +1,6 @@
 """Computes a fingerprint of a package's source files, for caches of results of its code.
 
-A version number is not enough: it stays the same when a checkout is edited or updated.
+A version number would not be sufficient: it stays the same when a checkout is edited or updated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SUFFIXES = (".py", ".ll")
 def fingerprint(package: str) -> str:
     """Return a digest of the names, sizes and times of all source files of a package.
 
-    It is computed once per process.
+    The digest is computed once per process.
     """
     digest = hashlib.sha256()
     for root in import_module(package).__path__:

@@ -3,8 +3,8 @@
 `LaunchSpec` describes which kernel is launched, on which grid, with which arguments and options,
 and at which line of the program. `TensorSpec` describes how a tensor lies in its storage, without
 its elements. Both are immutable and refer to no object of the running process, so a description
-keeps no memory alive. msgspec encodes and decodes them, and checks descriptions in files by the
-same constraints.
+keeps no memory alive. msgspec encodes and decodes descriptions, and checks those in files against
+the same constraints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Extent: TypeAlias = "tuple[int, int] | None"
 Grid: TypeAlias = tuple[int, int, int]
 
 _INT64 = 2**63
-#: Largest size of an element in bytes, that of `complex128`.
+#: Largest size of an element in bytes, which is that of `complex128`.
 _LARGEST_ELEMENT = 16
 _MOST_DIMENSIONS = Meta(max_length=64)
 _Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
@@ -37,11 +37,12 @@ class TensorSpec(
 
     Attributes:
         storage: Number of the storage among those of a launch or a file; in descriptions made by
-            `memory_spec`, its start address. Tensors with the same number share memory.
+            `memory_spec`, the start address of the storage. Tensors with the same number share
+            memory.
         offset: Bytes from the start of the storage to the first element.
         shape: Extents of the axes.
-        strides: Distances between neighbours along each axis, in elements.
-        dtype: Element type, as torch names it without the module: `float32`.
+        strides: Distance between adjacent elements along each axis, in elements.
+        dtype: Element type, by its name in torch without the module, such as `float32`.
         itemsize: Number of bytes per element.
         storage_bytes: Size of the storage; None if it is unknown, or recorded elsewhere in the
             file.
@@ -106,7 +107,7 @@ class ObjectSpec(Struct, frozen=True, kw_only=True, tag_field="kind", tag="objec
     """An argument that is neither a tensor nor a number.
 
     Attributes:
-        type: Name of its Python type.
+        type: Name of the argument's Python type.
         address: Address that the object represents, if it is used as a pointer.
     """
 
@@ -122,7 +123,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     """A parameter of a kernel with its argument.
 
     Attributes:
-        name: Name in the source; parts of tuples are `name[0]`.
+        name: Name in the source; an element of a tuple has a name such as `name[0]`.
         type: Triton's type, such as `*fp32` or `i32`; empty if it is unknown.
         value: Data of the argument; None is a null pointer.
     """
@@ -190,9 +191,9 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 
     Attributes:
         kernel: Name of the kernel.
-        grid: Programs along each axis.
-        arguments: One entry per parameter of the compiled kernel, which excludes constants; empty
-            if the spec describes only the launch signature.
+        grid: Number of programs along each axis.
+        arguments: One entry per parameter of the compiled kernel, excluding constants; empty if the
+            spec describes only the launch signature.
         options: Options that affect the compilation of the kernel.
         site: Position of the launch in the program.
     """
@@ -217,7 +218,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         return coordinates(program, self.grid)
 
     def linear(self, program: int | Sequence[int]) -> int:
-        """Return the linear number of a program, which is given by that number or by its ids."""
+        """Return the linear number of a program, given either this number or the program's ids."""
         if isinstance(program, int):
             return program
         x, y, z = (*program, 0, 0)[:3]
@@ -237,7 +238,7 @@ def itemsize(dtype: str) -> int:
 
 
 def grid_of(extents: Sequence[Any]) -> Grid:
-    """Return a grid of one to three extents, extended to three."""
+    """Return a grid of one to three extents as a grid with three."""
     x, y, z = (*map(int, extents), 1, 1, 1)[:3]
     return x, y, z
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=16)
 def syntax_tree(source: str) -> ast.Module | None:
-    """Return the syntax tree of source text, which callers must not change; None if invalid."""
+    """Return the syntax tree of source text, or None if invalid; callers must not change it."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -63,7 +63,7 @@ def assigned_name(source: str, line: int, column: int) -> str:
 
 
 def _assignments(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the single assignments of `a, b = x, y`."""
+    """Yield the individual assignments in a statement such as `a, b = x, y`."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         for one, own in zip(target.elts, value.elts, strict=False):
             yield from _assignments(one, own)
@@ -77,8 +77,8 @@ def read_names(node: ast.AST) -> set[str]:
 
 
 def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
-    """Return the names that occur in a context anywhere inside some nodes."""
-    # `ast.walk` would take four times as long, which is noticeable when a kernel is compiled.
+    """Return the names that occur in a context anywhere inside the given nodes."""
+    # `ast.walk` would take four times as long, which would be noticeable in compilations.
     names: set[str] = set()
     pending = list(nodes)
     while pending:
@@ -152,6 +152,6 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _last_name(decorator: ast.expr) -> str:
-    """Return the last part of the name of a decorator, such as `jit` of `@triton.jit()`."""
+    """Return the last part of the name of a decorator, such as `jit` for `@triton.jit()`."""
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

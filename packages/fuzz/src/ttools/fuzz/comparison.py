@@ -1,4 +1,4 @@
-"""Comparison of memory after a launch with the oracle's."""
+"""Comparison of the memory after a launch with the memory that the oracle computes."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ class _Guarding:
         from ttools.interpreter.run.bounds import GUARDS
 
         regions = launch.regions
-        # Pointers in functions that are not inlined may derive from any argument.
+        # All storages are valid: pointers in functions that are not inlined may derive from any
+        # argument.
         storages = sorted({region.storage for region in regions if region.storage[1]})
         return launch.execute(GUARDS, regions=regions, allocations=lambda: storages)
 

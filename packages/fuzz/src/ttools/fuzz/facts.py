@@ -24,9 +24,9 @@ class Fact:
         high: Upper bound of all elements except NaNs.
         grain: Elements of an exact float are multiples of 2**grain.
         exact: True if the value is exact, see the module's description; integers always are.
-        product: True if it may be a rounded product. An addition of it could be contracted to a
-            fused multiply-add, which does not round the product.
-        approximate: True if it is known only up to some units in the last place.
+        product: True if the value may be a rounded product. An addition of the value could then be
+            contracted to a fused multiply-add, which does not round the product.
+        approximate: True if the value is known only up to some units in the last place.
         nan: True if an element may be NaN.
         ulps: Error bound of an approximate value, in units in the last place.
         signless: True if the sign of a zero may depend on the order of operations.
@@ -95,7 +95,7 @@ def limited(fact: Fact, element: Element) -> Fact:
 
 
 def either(a: Fact, b: Fact) -> Fact:
-    """Return the facts of a value that is one of two."""
+    """Return facts that hold for a value that may be either of two values."""
     return Fact(
         min(a.low, b.low),
         max(a.high, b.high),
@@ -130,5 +130,5 @@ def multiplied(a: Fact, b: Fact) -> Fact:
 
 
 def repeated(a: Fact, count: int) -> Fact:
-    """Return the facts of a sum of up to `count` such values."""
+    """Return the facts of a sum of up to `count` values that have the facts `a`."""
     return replace(a, low=min(a.low * count, a.low), high=max(a.high * count, a.high))

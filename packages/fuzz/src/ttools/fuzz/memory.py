@@ -151,7 +151,7 @@ PATTERNS = {
 
 
 def short_limits(program: Program) -> dict[str, int]:
-    """Return the new lengths of randomly shortened buffers, at least one, in elements by name."""
+    """Return, by name, the new lengths in elements of randomly shortened buffers (at least one)."""
     rng = random.Random(f"ttools-fuzz-short-{program.seed}")
     buffers = [buffer for buffer in program.buffers if buffer.size]
     chosen = [buffer for buffer in buffers if rng.random() < 0.5] or buffers[:1]

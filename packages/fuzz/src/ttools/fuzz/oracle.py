@@ -121,7 +121,7 @@ def _store_block(statement: DescriptorStore, frame: Frame) -> None:
 
 def _repeat(statement: For, frame: Frame) -> None:
     start, stop, step = (int(evaluate(bound, frame)) for bound in statement.bounds)
-    # A GPU compares with `<`, whatever the sign of a step that is unknown at compile time.
+    # If the step is unknown at compile time, a GPU compares with `<`, whatever the step's sign.
     for value in range(start, stop, step) if step > 0 or _has_constant_step(statement) else ():
         frame.variables[statement.name] = np.array(value, np.int32)
         _execute(statement.body, frame)

@@ -45,7 +45,7 @@ class Expr:
 
     Attributes:
         op: Name of the operation in `operations.OPERATIONS`.
-        type: Type of the result; of the first one if there are several.
+        type: Type of the result; if there are several results, of the first.
         attrs: Properties that are not operands, such as an axis.
         fact: Facts about the result.
         more: Types and facts of further results.
@@ -150,9 +150,9 @@ class Buffer:
         role: Use by the kernel; `in` buffers must be unchanged afterwards.
         data: Name in `memory.PATTERNS` of the initial contents.
         seed: Seed of the pattern.
-        margin: Number of elements before and after, which no program may access.
+        margin: Number of further elements on each side, which no program may access.
         ulps: Error bound of the results, in units in the last place of the type.
-        signless: If True, zeros of both signs are equal.
+        signless: If True, +0 and -0 compare as equal.
     """
 
     name: str
@@ -246,7 +246,7 @@ def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
 
 
 def with_expressions(statement: Statement, exprs: Sequence[Expr]) -> Statement:
-    """Return the statement with other expressions, in the order of `expressions`."""
+    """Return the statement with its expressions replaced, in the order of `expressions`."""
     match statement:
         case Assign():
             return replace(statement, value=exprs[0])
@@ -262,7 +262,7 @@ def with_expressions(statement: Statement, exprs: Sequence[Expr]) -> Statement:
 
 
 def with_bodies(statement: Statement, blocks: Sequence[tuple[Statement, ...]]) -> Statement:
-    """Return the statement with other blocks, in the order of `bodies`."""
+    """Return the statement with its blocks replaced, in the order of `bodies`."""
     match statement:
         case For() | While():
             return replace(statement, body=blocks[0])

@@ -52,7 +52,7 @@ def _settings(variant: Variant, cpu: str) -> list[str]:
 
 
 def _opening(variant: Variant) -> tuple[str, str] | None:
-    """Return an import line and the context in which the script launches; None for neither."""
+    """Return an import line and the context in which the script launches; None if not needed."""
     if variant.checks:
         name = "from ttools.sanitizer import sanitize"
         return name, f'sanitize(checks="{variant.checks}")'

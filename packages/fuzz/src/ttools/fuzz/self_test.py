@@ -89,7 +89,7 @@ def self_test(
 
 
 def smallest_script(failure: Failure, work: Work, seconds: float = 45.0) -> str:
-    """Return a short script that fails like this kernel."""
+    """Return a short script that fails like the kernel of `failure`."""
     program = generate(failure.seed, work.features)
     variant = BY_NAME.get(failure.variant, BY_NAME["native"])
     if failure.variant not in BY_NAME and not work.device:

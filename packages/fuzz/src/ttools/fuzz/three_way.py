@@ -43,7 +43,7 @@ def examine_three_ways(
     Args:
         folder: Folder for the kernel's source.
         device: Device of the tensors, for torch.
-        announce: Called before each step: each side, and the kernel's compilation for the GPU.
+        announce: Called before each step: the run on each side, and the compilation for the GPU.
         reference: Runs the kernel in place of the GPU; None for the GPU.
     """
     start = time.process_time()

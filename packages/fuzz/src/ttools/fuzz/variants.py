@@ -67,7 +67,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="x86-64-v2", cpu="x86-64-v2"),
     Variant(name="no fusion", fusion=False),
     Variant(name="materialised x86-64-v2", schedule="materialised", cpu="x86-64-v2", opt=1),
-    # Kernels without simplification stand for other versions of Triton, which simplify differently.
+    # Unsimplified kernels represent other versions of Triton, which simplify kernels differently.
     Variant(name="unsimplified", simplified=False, share=2.0),
     Variant(name="unsimplified all checks", simplified=False, checks="all", share=0.5),
     Variant(name="eager", engine="eager", share=0.3),
@@ -101,7 +101,7 @@ def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
 
 
 def chosen(seed: int, variants: Sequence[Variant], count: int) -> list[Variant]:
-    """Return the baseline and `count - 1` others, drawn with frequencies according to `share`."""
+    """Return the baseline and `count - 1` other variants, drawn with the frequencies in `share`."""
     rng = random.Random(f"ttools-fuzz-variants-{seed}")
     order = sorted(variants, key=lambda variant: rng.random() ** (1 / variant.share), reverse=True)
     return [BASELINE, *order[: count - 1]]

@@ -1,7 +1,8 @@
 """Worker processes that examine kernels and may crash or hang.
 
 A worker announces which kernel and variant it is about to run. Therefore a segmentation fault, an
-abort or an endless loop is attributed to it like any other failure. A new worker then continues.
+abort or an endless loop is attributed to that kernel and variant, like any other failure. A new
+worker then continues.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Announced by a worker before it captures launches for its first mutant.
 CAPTURE = "capture"
-#: Time limit for the captured script in seconds.
+#: Time limit in seconds for the script whose launches are captured.
 _CAPTURE_SECONDS = 900.0
 #: Time limit for receiving a message that has begun to arrive, in seconds.
 _MESSAGE_S = 30.0
@@ -166,7 +167,7 @@ class _Worker:
         return self._process.channel
 
     def give(self, task: Task | None) -> bool:
-        """Send a task to the process; return False if there is none."""
+        """Send a task to the process; return False if there is no task."""
         if task is None:
             return False
         if self._process is None or self._kernels >= _KERNELS_PER_WORKER:
@@ -198,7 +199,7 @@ class _Worker:
         self._since = time.monotonic()
         if isinstance(message, Verdict):
             if any(failure.kind == "crash" for failure in message.failures):
-                self.end()  # it has lost its GPU and reported that
+                self.end()  # the worker has lost its GPU and reported that
             return message
         self._variant = message
         if message not in (COMPILATION, CAPTURE):

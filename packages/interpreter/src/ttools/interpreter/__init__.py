@@ -28,7 +28,7 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """End the mapping of devices; `%unload_ext ttools.interpreter` calls this."""
+    """Stop mapping CUDA devices to the CPU; `%unload_ext ttools.interpreter` calls this."""
     from ttools.core.device_map.mapping import end_map_for_good
 
     end_map_for_good()

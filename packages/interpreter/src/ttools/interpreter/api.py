@@ -34,8 +34,8 @@ class Interpretation(ContextDecorator, Result):
     """A run of the engine, as a context manager and as a decorator; `interpret` creates it.
 
     It may be entered repeatedly, even while it is active, and by several threads. Its statistics
-    then cover all of its launches. Launches of threads that have not entered any run, such as those
-    of autograd, belong to the run that was entered last.
+    then cover all of its launches. Launches of threads that have not entered any run, such as
+    autograd's threads, belong to the run that was entered last.
     """
 
     def __init__(self, run: Run, device_map: str | None = None) -> None:

@@ -145,7 +145,8 @@ class Value:
         is_tensor: True if the type is a tensor type.
     """
 
-    # Passes read these attributes more often than anything else, so they are not computed.
+    # Passes read these attributes more often than anything else, so they are stored rather than
+    # computed.
     __slots__ = ("defining_op", "index", "is_tensor", "location", "name", "owner", "type", "uses")
 
     def __init__(
@@ -237,9 +238,10 @@ class Operation:
         self.rename(name)
 
     def rename(self, name: str) -> None:
-        """Turn the operation into one with another name."""
+        """Change the name of the operation, and its declaration and traits accordingly."""
         self.name = name
-        # Every pass asks every operation for its traits, so they are not looked up by name.
+        # Every pass reads the traits of every operation, so they are stored here instead of being
+        # looked up by name.
         self.declaration = OPERATIONS.get(name, UNKNOWN)
         self.traits = self.declaration.traits
 

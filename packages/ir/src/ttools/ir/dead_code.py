@@ -34,13 +34,13 @@ def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> 
 def operations_without_purpose(
     function: Operation, keep: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """Return the operations that `remove_dead_code` removes, in program order."""
+    """Return the operations that `remove_dead_code` would remove, in program order."""
     live = _Liveness(function, keep)
     return [op for op in function.walk() if op not in live.operations]
 
 
 def values_needed(function: Operation, keep: Callable[[Operation], bool]) -> set[Value]:
-    """Return the values that are used by operations that `remove_dead_code` keeps."""
+    """Return the values that are used by operations that `remove_dead_code` would keep."""
     return _Liveness(function, keep).values
 
 

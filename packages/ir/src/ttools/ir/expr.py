@@ -133,7 +133,7 @@ class Expr:
         return {s for m in self.terms for s in m}
 
     def base_symbols(self) -> set[Symbol]:
-        """Return the symbols on which the expression depends; an atom counts as its symbols."""
+        """Return the symbols on which the expression depends, directly or through its atoms."""
         symbols: set[Symbol] = set()
         for symbol in self.symbols():
             if symbol.args:
@@ -283,7 +283,8 @@ def floordiv(p: Expr, d: Expr) -> Expr:
     if n is None and _falls(p) and not _falls(covering := d - 1 - p):
         return -floordiv(covering, d)  # p // d is -ceildiv(-p, d)
     if m is not None:
-        # Terms that are multiples of the divisor are separated: (m * a + b) // m = a + b // m.
+        # Terms that are multiples of the divisor are moved out of the quotient: (m * a + b) // m =
+        # a + b // m.
         outer = Expr({k: c // m for k, c in p.terms.items() if c % m == 0})
         inner = Expr({k: c for k, c in p.terms.items() if c % m})
         if outer.terms:

@@ -1,7 +1,7 @@
 """Inlining of calls, so that passes which follow values need to consider only one function.
 
-Triton itself inlines all functions except those marked `noinline`. This module inlines the latter,
-too, and reports the calls that cannot be inlined.
+Triton itself inlines all functions except those marked `noinline`. This module also inlines
+functions that are marked `noinline`, and reports the calls that cannot be inlined.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _clone(
     """Return a copy of an operation and its regions.
 
     Args:
-        values: Replacements of operands. The results and block arguments that are copied are added
-            to it.
+        values: Replacements of operands. The function adds the copies of results and block
+            arguments.
         parent: Block that the copy belongs to.
         call: Location of the call that is inlined.
     """

@@ -1,7 +1,7 @@
 """Outlining, which moves the region of a reduction, scan or map to a function.
 
-The region may contain several blocks (early returns) and calls. Afterwards it only calls the
-function.
+The region may contain several blocks (early returns) and calls. Afterwards, the region only calls
+the function.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ BOOLEAN = IntegerType(1)
 
 
 def with_element(type: Type, element: Type) -> Type:
-    """Return a type of the same shape as `type` with another element."""
+    """Return a type of the same shape as `type` whose elements have the type `element`."""
     return TensorType(type.shape, element) if isinstance(type, TensorType) else element
 
 
@@ -179,7 +179,7 @@ class Builder:
         return self.value("tt.splat", [value], TensorType(like.shape, value.type))
 
     def binary(self, name: str, a: Value, b: Value) -> Value:
-        """Insert `arith.<name>` of two values of one type, one of which may be a scalar."""
+        """Insert `arith.<name>` of two values of the same type, one of which may be a scalar."""
         a, b = self.spread(a, b.type), self.spread(b, a.type)
         return self.value(f"arith.{name}", [a, b], a.type)
 

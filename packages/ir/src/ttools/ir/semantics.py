@@ -102,7 +102,7 @@ def number_of(value: Value) -> int | None:
 
 
 class Logic(NamedTuple):
-    """A condition that is composed from other conditions."""
+    """A condition that is composed of other conditions."""
 
     kind: Literal["and", "or", "not"]
     operands: tuple[Value, ...]
@@ -123,7 +123,7 @@ class _Logic(Integers[Any]):
 
 
 def logic(op: Operation) -> Logic | None:
-    """Return the composition of a condition from other conditions; None for other operations."""
+    """Return how a condition is composed of other conditions; None for other operations."""
     condition_parts = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
     return condition_parts if isinstance(condition_parts, Logic) else None
 

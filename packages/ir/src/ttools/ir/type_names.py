@@ -12,7 +12,7 @@ from ttools.ir.core import (
     Type,
 )
 
-#: Names in `triton.language` of floats, by their names in MLIR.
+#: Names of float types in `triton.language`, by their MLIR names.
 _FLOATS = {
     "f16": "float16",
     "bf16": "bfloat16",

@@ -1,9 +1,9 @@
 """Decides whether two times differ by more than noise, from an interval of their ratio.
 
-`ttools profile compare` and `ttools tune` use this rule. Each side has one or more runs. Launches
-of one run share the conditions of that run: clock rates, other programs, placement of memory. So
-the width of the interval is computed from the spread between runs, if a side has several runs, and
-otherwise from the spread between launches.
+`ttools profile compare` and `ttools tune` use this rule. Each side has one or more runs. The
+launches of one run share its conditions, such as clock rates, other running programs and the
+placement of memory. Therefore the width of the interval is computed from the spread between runs,
+if a side has several runs, and otherwise from the spread between launches.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-#: With fewer launches in a single run, their spread is too uncertain for an interval.
+#: With fewer launches in a single run than this, their spread is too uncertain for an interval.
 FEWEST = 5
-#: The probability that all intervals of a report contain their ratios.
+#: The probability that all intervals of a report contain the true ratios.
 LEVEL = 0.99
-#: The relative rounding error of times, so that a ratio of exactly 1 + threshold is recognised.
+#: The relative rounding error of times, which is tolerated so that a ratio of exactly 1 + threshold
+#: is recognised.
 _ROUNDING = 1e-9
-#: The factors by which two runs of one program may differ beyond the spread of their launches: for
-#: one profile per side, and for several profiles, whose own spread is known. Clocks of a GPU are
-#: assumed to vary by one or two per cent. On a busy machine with two cores, a loop of arithmetic
-#: took 0.56 to 1.0 ms in six runs (24% around the mean), and runs that do not alternate also differ
-#: because the load of the machine changes.
+#: The factors by which two runs of one program may differ beyond the spread of their launches: the
+#: first factor is for one profile per side; the second is for several profiles, for which the
+#: spread between runs is known. Clocks of a GPU are assumed to vary by one or two per cent. On a
+#: busy machine with two cores, a loop of arithmetic took 0.56 to 1.0 ms in six runs (24% around the
+#: mean); runs that do not alternate also differ because the load of the machine changes.
 BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: The share of launches at either end that is trimmed because of outliers.
 _TRIMMED = 0.2
@@ -41,8 +42,8 @@ class Difference:
 
     Attributes:
         ratio: The second time divided by the first.
-        low: Lower end of the ratio's interval; None if there are too few launches for one.
-        high: Upper end of the ratio's interval; None if there are too few launches for one.
+        low: Lower end of the ratio's interval; None if there are too few launches for an interval.
+        high: Upper end of the ratio's interval; None if there are too few launches for an interval.
         verdict: See `verdict`; None if there are too few launches.
     """
 
@@ -63,11 +64,11 @@ def difference(
     """Compare the times of two sides.
 
     Args:
-        base: Positive seconds of launches, by run.
-        new: Positive seconds of launches of the other side, by run.
+        base: Launch times of the first side in seconds, by run; all are positive.
+        new: Launch times of the second side in seconds, by run; all are positive.
         threshold: Relative difference that matters, such as 0.05; see `verdict`.
-        comparisons: Number of comparisons in the report. The more there are, the wider each
-            interval must be for the same probability that any of them misses.
+        comparisons: Number of comparisons in the report. With more comparisons, each interval must
+            be wider to keep the probability that all intervals contain the true ratios.
         factor: Factor by which the two sides may differ beyond the spread of their launches.
     """
     ratio, interval = ratio_interval(base, new, 1 - (1 - LEVEL) / max(1, comparisons))
@@ -77,7 +78,7 @@ def difference(
 
 
 def difference_of(ratio: float, low: float, high: float, threshold: float) -> Difference:
-    """Return the difference whose ratio has this interval."""
+    """Return the difference for a ratio with a given interval."""
     return Difference(ratio=ratio, low=low, high=high, verdict=verdict(low, high, threshold))
 
 
@@ -85,9 +86,9 @@ def verdict(low: float, high: float, threshold: float) -> Verdict:
     """Return the verdict for the interval of a ratio.
 
     The second side is `slower` if the interval is above 1 and reaches 1 + threshold: it certainly
-    takes longer, possibly by the threshold. It is `faster` if the interval is below 1 and reaches
-    1 / (1 + threshold), and the `same` if the interval is between these two limits. Everything else
-    is `inconclusive`.
+    takes longer, possibly by the threshold. It is `faster` if the interval is below 1 and reaches 1
+    / (1 + threshold). The sides are the `same` if the interval is between these two limits. In all
+    other cases, the verdict is `inconclusive`.
     """
     most = (1 + threshold) * (1 - _ROUNDING)
     least = (1 + _ROUNDING) / (1 + threshold)
@@ -118,13 +119,14 @@ def ratio_interval(
 ) -> tuple[float, tuple[float, float] | None]:
     """Return the ratio of the second side's time to the first's, with Welch's interval.
 
-    For one run per side, the time is the mean of its launches without a fifth at either end, with
-    Yuen's variance (Biometrika 61, 1974). For several runs, it is the mean of their times. If only
-    one side has several runs, the other is assumed to have their variance.
+    If a side has one run, its time is the mean of the run's launches after a fifth was trimmed at
+    either end, with Yuen's variance (Biometrika 61, 1974). If a side has several runs, its time is
+    the mean of the times of the runs. If only one side has several runs, the other side is assumed
+    to have the same variance.
 
     Args:
-        base: Positive seconds of launches, by run.
-        new: Positive seconds of launches of the other side, by run.
+        base: Launch times of the first side in seconds, by run; all are positive.
+        new: Launch times of the second side in seconds, by run; all are positive.
         level: Probability that the interval contains the ratio, 0 to 1.
 
     Returns:

@@ -16,7 +16,7 @@ from ttools.core.reports import numbers
 from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
-#: Shares of instructions below this one are not described.
+#: Smaller shares of instructions than this are not described.
 _LEAST_INSTRUCTIONS = 0.01
 #: Number of kinds of instructions that are described for a line.
 _MOST_KINDS = 3
@@ -33,13 +33,14 @@ class Metric:
     """A column of a table.
 
     Attributes:
-        name: Name of the column, with its unit if it has one: `total_s` is in seconds.
+        name: Name of the column, including its unit if it has one: `total_s` is in seconds.
         kind: Kind of the values.
         heading: Heading of the column in reports.
         description: Meaning of the values, in a sentence.
         computed: Method by which the values are obtained, in a phrase.
-        derive: Function that computes a value from the columns before it; None if it is measured.
-        needs: Requirement of the column, which is left out if the requirement is not met.
+        derive: Function that computes a value from the preceding columns; None if the value is
+            measured.
+        needs: Requirement of the column; the column is left out if the requirement is not met.
         short: Heading in narrow tables; `heading` by default.
         phrase: Format of a non-zero value in the description of a source line.
     """
@@ -111,7 +112,8 @@ def _group(
     """Return metrics that are computed by the same method.
 
     Args:
-        computed: Method of computation, in a phrase; a complete `Metric` has its own.
+        computed: Method of computation, in a phrase; metrics given as a complete `Metric` keep
+            their own.
         metrics: Name, kind, heading and description of each metric, or a complete `Metric`.
         needs: Requirement of the columns.
     """
@@ -463,7 +465,7 @@ ACCESSES = (
     Metric("sampled", "text", "sampled", "True if only some tiles were examined.", _TRACED),
 )
 
-#: The tables by the names of their attributes in `ProfileAnalysis`.
+#: The tables, by the names of the attributes of `ProfileAnalysis` that contain them.
 TABLES: Mapping[str, tuple[Metric, ...]] = {
     "frame": KERNELS,
     "signatures": SIGNATURES,
@@ -483,7 +485,7 @@ def column_names(table: Iterable[Metric], *present: Needs) -> list[str]:
 
 
 def chosen(table: Iterable[Metric], *names: str) -> list[Metric]:
-    """Return the metrics of these names, in the order of the names."""
+    """Return the metrics with the given names, in the order of the names."""
     metrics = by_name(table)
     return [metrics[name] for name in names]
 
@@ -513,7 +515,7 @@ def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
     return {metric.name: metric for metric in table}
 
 
-#: Columns of kernels that pages and notebooks show, unless they are empty.
+#: Columns of kernels that pages and notebooks show, except for empty columns.
 _SHOWN = (
     *("kind", "launches", "total_s", "share", "mean_s", "projected_s", "projected_low_s"),
     *("projected_high_s", "min_s", "median_s", "p95_s", "max_s"),
@@ -538,8 +540,9 @@ _TIMES = ("total_s", "mean_s", "median_s", "min_s", "max_s", "p95_s")
 def shown_columns(rows: Sequence[Row]) -> list[str]:
     """Return the columns that have values.
 
-    `kind` is left out if all rows are kernels, and a time if it equals an earlier one in every row,
-    as the mean of single launches equals their total.
+    `kind` is left out if all rows are kernels. A time is left out if it equals an earlier time in
+    every row, for example the mean if every row has a single launch, because it then equals the
+    total.
     """
     left_out = {"kind"} if all(row["kind"] == "kernel" for row in rows) else set()
     distinct: set[tuple[Any, ...]] = set()
@@ -564,7 +567,7 @@ def line_facts(row: Row) -> str:
 
 
 def line_instructions(row: Row) -> str:
-    """Describe the share of a line in the instructions of the kernel, with the largest kinds."""
+    """Describe a line's share of the kernel's instructions, with the most frequent kinds."""
     share = row.get("instruction_share")
     if share is None or not is_known(share) or share < _LEAST_INSTRUCTIONS:
         return ""
@@ -578,7 +581,7 @@ def line_instructions(row: Row) -> str:
 
 
 def finite(data: Any) -> Any:
-    """Return data with None in place of NaN, which JSON does not have."""
+    """Return data with NaN replaced by None, because JSON has no NaN."""
     if isinstance(data, Mapping):
         return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list):

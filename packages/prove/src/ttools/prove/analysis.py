@@ -1,8 +1,8 @@
 """Analysis of a function for all sizes of a range.
 
-The analysis proves launches, and finds the smallest size at which a defect appears. The function
-runs once for each path that its host code can take. The launches of a path are proved on boxes of
-sizes. Where a proof fails, the kernel is evaluated at single sizes.
+The analysis proves that launches are correct, or finds the smallest size at which a defect appears.
+The function runs once for each path that its host code can take. The launches of a path are proved
+on boxes of sizes. Where a proof fails, the kernel is evaluated at single sizes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from ttools.prove.search.counterexamples import Search, SearchState
 from ttools.prove.symbolic.conditions import DATA_DECIDE, Key, Problem
 
 _MOST_PATHS = 96
-#: Maximum length of the message of an exception in a reason.
+#: Maximum length of an exception's message when it is quoted as a reason.
 _LONGEST = 200
-#: Shares of the time limit that Z3 may use: for all queries about a launch, and for one query.
+#: Shares of the time limit that Z3 may use: for all queries about a launch together, and for one
+#: query.
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (Z3, which is not installed, may be able to prove this)"
 #: Kinds of problems that are not findings, but prevent proofs.
@@ -41,7 +42,7 @@ _HINDRANCES = frozenset({"model"})
 
 
 def late_text(seconds: float) -> str:
-    """Return what a report says about goals that a time limit in seconds left unexamined."""
+    """Return the phrase for goals that were not examined before the time limit was reached."""
     return f"the time limit of {seconds:g} s was reached (--timeout)"
 
 
@@ -63,9 +64,10 @@ class Analysis:
         assume: Assumptions about tables, by the kernel parameters to which they are passed; see
             `contracts`.
         stretch: Factor by which the elapsed time may exceed `seconds`.
-        within: Expressions over sizes; sizes at which one of them is negative are not considered.
+        within: Expressions over sizes; sizes at which one of these expressions is negative are not
+            considered.
         late: What the report says about goals that were not examined because the time limit was
-            reached; by default, the limit in seconds.
+            reached; by default, it states the limit in seconds.
 
     Raises:
         UsageError: A range is empty, or a bound is not a formula over sizes.
@@ -146,8 +148,9 @@ class Analysis:
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
-            # A size that satisfies the prefix but takes another path differs in the result of at
-            # least one of the new conditions, so each of them is negated once.
+            # At a size that satisfies the prefix but takes a different path, at least one of the
+            # new conditions has the opposite result. Therefore, a case for each
+            # new condition assumes that it is the first one with the opposite result.
             new = [c for c in conditions if c not in prefix]
             for n, condition in enumerate(new):
                 pending.append((*prefix, *new[:n], condition.negated))
@@ -274,7 +277,7 @@ class Analysis:
     def _lower(self, key: Key) -> None:
         """Lower the sizes of a defect one at a time, considering all paths through host code.
 
-        Each path has been searched for the smallest sizes on this path, but smaller sizes may be on
+        Each path has already been searched for its own smallest sizes, but smaller sizes may be on
         another path.
         """
         searches = [s for s in self._searches if s.launch.kernel == key[1]]
@@ -295,7 +298,7 @@ class Analysis:
         self.state.defects[key] = replace(defect, is_least=defect.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
-        """Find the smallest size at which a problem is a defect, or show that there is none.
+        """Find the smallest size at which a problem is a defect, or show that it is never a defect.
 
         If neither succeeds, the problem is recorded as not proved.
         """

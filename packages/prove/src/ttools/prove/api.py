@@ -1,4 +1,4 @@
-"""Proofs for all sizes from Python: `prove(run, n=range(1, 1 << 33))`."""
+"""Python interface to proofs for all sizes: `prove(run, n=range(1, 1 << 33))`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ttools.core.reports.report import Report
 from ttools.core.reports.result import Result
 from ttools.prove.algebra.proofs import STRETCH
 
-#: Time limit for a range in seconds. Whatever is undecided when it is reached counts as not proved.
+#: Default time limit in seconds for a range of sizes. Whatever is undecided when it is reached
+#: counts as not proved.
 SECONDS = 25.0
 _RANGE = re.compile(r"\s*([A-Za-z_]\w*(?:\.shape\[\d+\])?)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
 
 @dataclass(frozen=True)
 class SizesResult(Result):
-    """The result for a range of sizes; it passed if it is proved.
+    """The result for a range of sizes; it passes only if the launches are proved.
 
     Attributes:
         report: The report that `ttools prove` writes.
@@ -39,7 +40,7 @@ class SizesResult(Result):
 
     @property
     def verdict(self) -> Literal["proved", "fails", "not proved"]:
-        """The verdict on the sizes, in the words of earlier releases; use `outcome` instead."""
+        """The verdict on the sizes, as earlier releases worded it; use `outcome` instead."""
         assert self.report.sizes is not None
         return self.report.sizes.verdict
 
@@ -50,7 +51,7 @@ class SizesResult(Result):
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """The defects that are severe enough to fail, see `fail_on`."""
+        """The defects that are severe enough to count as failures; see `fail_on`."""
         return self.report.failing
 
     @property
@@ -62,7 +63,8 @@ class SizesResult(Result):
         """Raise an error unless the launches are proved to be correct for all sizes.
 
         Raises:
-            FindingsError: Some sizes fail, or they are not proved; its text is the report.
+            FindingsError: Some sizes fail, or the launches are not proved; the error's text is the
+                report.
         """
         if not self.passed:
             raise FindingsError(str(self), self.failures)
@@ -71,7 +73,7 @@ class SizesResult(Result):
         """Raise an error if some sizes fail. Use `raise_for_failures`, which also requires a proof.
 
         Raises:
-            FindingsError: Some sizes fail; its text is the report.
+            FindingsError: Some sizes fail; the error's text is the report.
         """
         text = "raise_for_findings() is now raise_for_failures(), which also requires a proof"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
@@ -146,7 +148,7 @@ def check_ranges(
     witnesses: bool = True,
     late: str = "",
 ) -> SizesResult:
-    """Prove a function as `prove` does, with a mapping of sizes and more options.
+    """Prove a function as `prove` does, with the sizes as a mapping and with more options.
 
     Args:
         ends: First and last value of each size.
@@ -155,9 +157,10 @@ def check_ranges(
         seconds: Limit on CPU time.
         assume: Assumptions about the integers in tensors.
         stretch: Factor by which the elapsed time may exceed `seconds`.
-        witnesses: If True, real launches are made at the sizes of findings, if these are small.
+        witnesses: If True, real launches are made at the sizes of findings, if these sizes are
+            small.
         late: What the report says about anything that is undecided because the time limit was
-            reached; by default, the limit in seconds.
+            reached; by default, it states the limit in seconds.
     """
     if not seconds > 0:
         raise UsageError(f"seconds={seconds}: must be positive")
@@ -209,10 +212,10 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
 
     Args:
         target: The text that names the function.
-        names: The sizes that the function has to take.
+        names: Names of the sizes that the function has to accept.
 
     Raises:
-        UsageError: There is no such file or function, or it does not take these sizes.
+        UsageError: There is no such file or function, or it does not accept these sizes.
     """
     ((_, run),) = load_functions([target])
     code = getattr(run, "__code__", None)

@@ -1,4 +1,4 @@
-"""Properties of operations that both evaluations (at one size, and at all sizes) need."""
+"""Properties of operations that the evaluation at one size and the one at all sizes both need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
 
 
 def width_of(value: Value) -> int:
-    """Return the width of a value's integers in bits; 64, as for addresses, for other types."""
+    """Return the width in bits of a value's integers; 64 for pointers and all other types."""
     kind = element_type(value.type)
     return kind.width if isinstance(kind, IntegerType) else 64
 
@@ -44,9 +44,9 @@ def is_mixed(maps: Sequence[Lanes]) -> bool:
 
 
 def is_modelled(op: Operation) -> bool:
-    """Return whether the evaluation supports an access to memory.
+    """Return whether the evaluation supports a memory access.
 
-    Atomic loads and atomic stores are not supported, and neither are accesses by descriptors.
+    Atomic loads and atomic stores are not supported, and neither are accesses through descriptors.
     """
     changes = op.has(READS) and op.has(WRITES)
     return op.operand("ptr") is not None and (changes or not op.has(ATOMIC))
@@ -60,7 +60,7 @@ def access_kind(op: Operation) -> Literal["load", "store", "atomic"]:
 
 
 def same_elements(one: Type, other: Type) -> bool:
-    """Return whether both types are pointers to elements of the same number of bytes."""
+    """Return whether both types are pointers to elements of the same size in bytes."""
     sizes = [_element_bytes(k.pointee) if isinstance(k, PointerType) else 0 for k in (one, other)]
     return 0 < sizes[0] == sizes[1]
 

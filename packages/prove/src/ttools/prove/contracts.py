@@ -1,9 +1,9 @@
 """Assumptions that a user declares about the integers in a tensor: `--assume "index=0:n-1"`.
 
-A contract applies to all launches of kernels that have a parameter with its name. It states that
-each element of the tensor is within two bounds, which are formulas over sizes, that no two elements
-are equal, or that the elements never decrease. Without an assumption, a loaded integer may have any
-value of its type.
+A contract applies to all launches of kernels that have a parameter with its name. It states one or
+more of the following: each element of the tensor is within two bounds, which are formulas over
+sizes; no two elements are equal; the elements never decrease. Without a contract, a loaded integer
+may have any value of its type.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
 from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 
-#: Maximum number of characters of a bound in an error message.
+#: Maximum number of characters of a bound that an error message quotes.
 _MOST = 60
-#: Maximum number of elements of a table that is compared with an assumption.
+#: Maximum number of elements of a table for the table to be compared with an assumption.
 _MOST_CHECKED = 1 << 20
-#: The smallest and largest value, words of `WORDS`, or both.
+#: An assumption: the smallest and largest value, words of `WORDS`, or both.
 Promise = tuple[int | str, ...]
 #: Assumptions other than bounds, with the phrases that reports use for them.
 WORDS = {"distinct": "are all different", "sorted": "never decrease"}
@@ -60,7 +60,7 @@ class TableContents:
         )
 
     def breach(self, bounds: tuple[int, int] | None, words: Set[str]) -> str | None:
-        """Return a phrase on how the contents contradict an assumption; None if they do not."""
+        """Return a phrase that says how the contents breach an assumption; None if they do not."""
         if bounds is not None and self.least < bounds[0]:
             return f"contains {self.least:,}, which is below {bounds[0]:,}"
         if bounds is not None and self.greatest > bounds[1]:
@@ -171,8 +171,8 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
     """Return contracts for assumptions.
 
     Args:
-        assumed: Assumptions by parameter. Bounds are numbers and sizes, their sums, differences and
-            products.
+        assumed: Assumptions by parameter. Bounds are numbers and sizes, and sums, differences and
+            products of these.
         sizes: Symbols of the sizes by name.
 
     Raises:
@@ -208,7 +208,7 @@ def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozens
 
 
 def promise_text(promise: Promise) -> str:
-    """Return an assumption as the command line spells it."""
+    """Return an assumption in the notation of the command line."""
     parts = [str(part) for part in promise]
     if len(parts) > 1 and not all(part in WORDS for part in parts):
         parts[:2] = [f"{parts[0]}:{parts[1]}"]
@@ -247,7 +247,7 @@ def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
             warnings.simplefilter("ignore")  # about odd literals, which are rejected below
             tree = ast.parse(text, mode="eval")
         return _expr(tree.body, sizes)
-    # Deeply nested formulas raise a RecursionError or a MemoryError.
+    # Parsing a deeply nested formula raises a RecursionError or a MemoryError.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error if type(error) is ValueError else "not a valid formula"
         shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"

@@ -1,4 +1,4 @@
-"""Control flow of kernels, for the evaluations at one size and at all sizes."""
+"""Control flow of kernels, for both the evaluation at one size and the one at all sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ttools.ir import Operation
 
 
 class ControlFlow(ABC):
-    """A walk over a kernel that follows its control flow."""
+    """A traversal of a kernel that follows its control flow."""
 
     def follow(self, op: Operation) -> bool:
         """Follow an operation if it is control flow, and return whether it is.

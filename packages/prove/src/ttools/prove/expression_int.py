@@ -1,9 +1,9 @@
 """Operators of integers that carry an expression.
 
 There are two kinds of such integers. A traced integer (`trace.traced`) is an `int` in a script that
-remembers how it was computed. A symbolic integer (`host.symbolic_numbers`) stands for all sizes. It
-is not an `int`, because C code would then read a value without calling any of its methods. Both
-build the same expressions with the operators of this module.
+remembers how it was computed. A symbolic integer (`host.symbolic_numbers`) stands for all sizes. A
+symbolic integer is not an `int`, because C code would then read a value without calling any of its
+methods. Both kinds use the operators of this module to build their expressions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ExpressionInt:
 
     @abstractmethod
     def _divisor_sign(self, divisor: Expr) -> int | None:
-        """Return 1 or -1 for the sign of a divisor; None if it is not known."""
+        """Return the sign of a divisor as 1 or -1; None if it is not known."""
 
     @abstractmethod
     def _number(self, expr: Expr) -> int | None:

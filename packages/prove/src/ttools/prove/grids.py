@@ -1,4 +1,4 @@
-"""Grids that a GPU rejects: their limits, and the operation at which the finding is reported."""
+"""Grids that a GPU rejects: the limits, and the operation at which the finding is reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ttools.interpreter.run.launch_rules import limits_in_force
 from ttools.ir import Module, Operation
 from ttools.prove.attributes import axis_of
 
-#: The kind of finding that is reported for such a grid.
+#: The kind of finding that is reported for a grid that a GPU rejects.
 REFUSED = "refused_launch"
 
 
@@ -18,7 +18,9 @@ def grid_limits() -> tuple[int, int, int]:
 
 
 def axis_operation(module: Module, axis: int) -> Operation:
-    """Return the operation that reads the program id along an axis, or else the kernel's first.
+    """Return the operation that reads the program id along an axis.
+
+    If there is none, the kernel's first operation is returned.
 
     Args:
         module: The kernel and the functions that it calls.
@@ -30,7 +32,7 @@ def axis_operation(module: Module, axis: int) -> Operation:
 
 
 def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operation, str]]:
-    """Yield the operation to report and a description, for each axis that is too long.
+    """Yield the operation to report and a description, for each axis with too many programs.
 
     Args:
         grid: Number of programs along the three axes.

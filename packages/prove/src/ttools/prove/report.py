@@ -134,7 +134,7 @@ def _sentences(result: Result) -> Iterator[str]:
 
 
 def _settled(problem: Problem) -> str:
-    """Describe in one sentence which problem the solver has excluded."""
+    """Return a sentence that says which problem was excluded only by the solver."""
     words = {
         "int_overflow": "no integer wraps in the computation of an address",
         "view_oob": "no access is outside the elements passed",
@@ -197,7 +197,8 @@ def _finding(defect: Defect) -> Finding:
         notes.append(f"{launches} of `{launch.kernel}` {has} the same defect")
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
     lane, shown = event.lane or None, defect.shown
-    # The values of a real launch belong to this witness only if it is the same program and lane.
+    # The values of a real launch belong to this witness only if its program and lane are the same
+    # as those of the witness.
     is_same = shown is not None and (shown.program, shown.lane) == ((x, y, z), lane)
     usual = RULES["grid"].help if kind == REFUSED else declaration.help
     usual = _OTHER_SIZES if defect.depends_on else usual
@@ -230,7 +231,7 @@ def _integer_of(op: Operation) -> str:
 
 
 def _location(defect: Defect, op: Operation) -> SourceLocation | None:
-    """Return the innermost line of the user's kernel, or else the line of the launch."""
+    """Return the innermost line in the user's kernel; if there is none, the line of the launch."""
     return user_location(op.location) or location_of_line(defect.launch.line)
 
 
@@ -260,7 +261,7 @@ def _shape(defect: Defect) -> tuple[int, ...]:
 
 
 def _spec(kernel: str, line: str | None) -> LaunchSpec:
-    """Return a `LaunchSpec` without grid, which depends on the sizes."""
+    """Return a `LaunchSpec` with a dummy grid, because the grid depends on the sizes."""
     return LaunchSpec(kernel=kernel, grid=(0, 0, 0), site=CallSite(line=line))
 
 

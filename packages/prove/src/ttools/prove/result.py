@@ -18,17 +18,17 @@ class Defect:
 
     Attributes:
         event: The finding at that size.
-        launch: The launch that has it.
+        launch: The launch that has the finding.
         sizes: The sizes, by name.
         is_least: True if, for each size, the launch is known to be correct at all smaller values of
-            this size and the same values of the other sizes.
+            this size while the other sizes keep their values.
         witness: Result of a real launch at these sizes; None if no launch was attempted.
         witness_note: Sentence that describes this result.
         shown: The finding of the real launch, if it confirms the defect.
         others: Number of further launches of the kernel that have the same defect, at these or
             other sizes.
-        depends_on: Relation between sizes under which the defect disappears, as text, if only one
-            recorded launch suggests it; else empty.
+        depends_on: Relation between sizes, as text, under which the defect disappears, if only one
+            recorded launch suggests this relation; otherwise empty.
     """
 
     event: Event
@@ -55,12 +55,13 @@ class Result:
         checked: First and last value of each size.
         scope: The checked sizes in words, such as `n = 1 to 4,096`.
         defects: The defects, each at its smallest size.
-        conditional: Defects that disappear under one of the relations that are hypotheses.
+        conditional: Defects that disappear under a relation between sizes that is only a
+            hypothesis.
         relations: Relations between sizes that are conditions of the verdict.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
         by_solver: Problems that only the solver could exclude.
-        launches: Launches of the path through host code that makes the most launches.
+        launches: Launches on the path through host code that makes the most launches.
         memory: Bytes that the tensors of a launch may take; None for no limit.
         parts: For a script, the results of its launches, which this result combines; otherwise
             empty.

@@ -1,8 +1,8 @@
 """Real launches at the sizes of defects, under the checks of `sanitize`.
 
 The search for a defect evaluates only some programs of a kernel. To confirm the defect, ttools'
-engine runs the whole launch; it shares no code with the search. A defect that the engine does not
-detect remains a finding, because the data of that launch may not lead to the defect.
+engine, which shares no code with the search, runs the whole launch. A defect that the engine does
+not detect remains a finding, because the data of that launch may simply not trigger the defect.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ttools.prove.result import Defect
 #: Makes the launches at the given sizes.
 MakeLaunches = Callable[[Mapping[str, int]], object]
 
-#: A launch is made only if its tensors have at most this number of bytes, and its grid at most this
-#: number of programs.
+#: A launch is made only if its tensors take at most this number of bytes in total, and its grid has
+#: at most this number of programs.
 _MOST_BYTES = 1 << 26
 _MOST_PROGRAMS = 1 << 16
 #: Maximum number of sizes at which launches are made, and time limit of each launch in seconds. The
-#: limit includes the compilation of the kernel.
+#: time limit includes the compilation of the kernel.
 _MOST_POINTS = 8
 _SECONDS = 10.0
 _CHECKS = "memcheck,racecheck,overflow,launch"
@@ -60,7 +60,7 @@ def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect
 
 
 def shown_by(findings: Iterable[Finding], defect: Defect) -> Finding | None:
-    """Return the finding of a launch that is the defect; None if there is none."""
+    """Return the finding that is the same as the defect; None if there is none."""
     event = defect.event
     if event.kind == REFUSED:
         refused = (f for f in findings if f.kind == REFUSED and f.kernel == defect.launch.kernel)
@@ -87,7 +87,7 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
 
 
 def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | str:
-    """Return the findings of the launches, or why they cannot be made."""
+    """Return the findings of the launches, or a message that says why they cannot be made."""
     from ttools.sanitizer.api import sanitize
 
     try:
@@ -99,7 +99,7 @@ def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | s
 
 
 def _too_large(defect: Defect) -> str:
-    """Return the reason why the launch of a defect is too large; empty if it is not."""
+    """Return the reason why the launch of a defect is too large; empty if it is not too large."""
     launch, sizes = defect.launch, defect.sizes
     at = point_text(sizes)
 

@@ -35,7 +35,7 @@ def tensor_maps(
         monitor: Records of the launch; if it has no accesses, there are no maps.
         spec: Grid and arguments of the launch.
         regions: Memory of the arguments, in order.
-        known: Names of the arguments that have a map already.
+        known: Names of the arguments that already have a map.
     """
     wanted = {f.argument.name for f in findings if f.argument and f.severity != "note"} - known
     if not wanted:
@@ -59,7 +59,7 @@ def tensor_maps(
 def _touches(
     accesses: Records, writes: NDArray[np.bool_], start: int, end: int, item: int
 ) -> Touches:
-    """Return the accesses to addresses in `[start, end)`, in elements of `item` bytes."""
+    """Return the accesses to `[start, end)`, with positions counted in elements of `item` bytes."""
     inside = accesses[(accesses["start"] < end) & (accesses["end"] > start)]
     touches = np.empty(len(inside), TOUCH)
     touches["start"] = (inside["start"] - start) // item

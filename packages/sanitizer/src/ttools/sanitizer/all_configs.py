@@ -1,8 +1,8 @@
 """Runs autotuned launches in every configuration, all on the same inputs.
 
 Before each configuration, the memory of the arguments is restored to its state before the first
-one. After the last, the results of the first configuration that ran without an error are restored.
-A configuration that fails becomes a finding.
+configuration. After the last configuration, the results of the first configuration that ran without
+an error are restored. A configuration that fails becomes a finding.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class AllConfigs:
         self._signatures: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
     def tune(self, launch: TunedCall) -> Any:
-        """Run a launch in each configuration; keep the results of the first one that succeeds.
+        """Run a launch in each configuration; keep the results of the first that succeeds.
 
         Raises:
-            Exception: All configurations failed; this is the exception of the first one.
+            Exception: All configurations failed; this is the exception of the first configuration.
         """
         if len(launch.configs) <= 1 or not self._is_new(launch):
             return launch.run(launch.configs[0])

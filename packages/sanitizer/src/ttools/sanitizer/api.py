@@ -42,9 +42,9 @@ __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 class Sanitization(ContextDecorator, Result):
     """A sanitizer run, created by `sanitize`; can be used as a context manager and as a decorator.
 
-    A run may be entered several times; it then contains the findings of all of these blocks.
-    Kernels of processes that start while the run is active are checked, too; its report contains
-    their findings so far.
+    A run may be entered several times; it then contains the findings of all blocks in which it was
+    active. Kernels of processes that start while the run is active are checked, too; the report of
+    the run contains the findings of these processes so far.
 
     Attributes:
         session: The run itself, with all findings before suppressions are applied.
@@ -68,7 +68,7 @@ class Sanitization(ContextDecorator, Result):
         self._interpretation = interpretation
         self._suppressions = tuple(suppressions)
         self._baseline = baseline
-        self._sources()  # a file that cannot be read is an error before the run
+        self._sources()  # an unreadable file must be reported before the run
         # The program may change the current directory before the report is created.
         self._suppressions = tuple(path.absolute() for path in self._suppressions)
         self._baseline = baseline and baseline.absolute()
@@ -87,7 +87,7 @@ class Sanitization(ContextDecorator, Result):
     def passed(self) -> bool:
         """True if no finding so far is an error, and every launch was checked to its end.
 
-        This is also the case if no kernel was launched, see `launches`.
+        The result is also True if no kernel was launched; see `launches`.
         """
         report = self.report()
         return not (report.failing or report.unfinished)
@@ -185,7 +185,7 @@ class Sanitization(ContextDecorator, Result):
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
     ) -> PostMortem:
-        """Start pdb at the first finding of at least this severity, after the launch that has it.
+        """Start pdb at the first finding of at least this severity, after its launch.
 
         Suppressed findings do not start it.
 
@@ -207,7 +207,7 @@ class Sanitization(ContextDecorator, Result):
     def _sources(self) -> list[Source]:
         """Return new objects for the suppressions and the baseline.
 
-        Each report needs new ones, because they count their matches.
+        Each report needs new objects, because they count their matches.
         """
         files = [SuppressionFile(path) for path in self._suppressions]
         baselines = [] if self._baseline is None else [Baseline(self._baseline)]
@@ -319,7 +319,7 @@ def sanitize(
             f"tolerances are only suggested by the check `{Accuracy.name}`: add it to the checks"
         )
     if accuracy_range is not None:
-        architecture_of(accuracy_range)  # a GPU that is not known is an error before the run
+        architecture_of(accuracy_range)  # an unknown GPU must be reported before the run
         if Accuracy.name not in chosen:
             raise UsageError(
                 f"ranges of results are only estimated by the check `{Accuracy.name}`: add it to "
@@ -372,7 +372,7 @@ def sanitize(
 def _for_children(
     options: SanitizeOptions, only: Sequence[str] | None, first_config: bool, dot: DotMode | None
 ) -> dict[str, Any]:
-    """Return the arguments of `sanitize` in child processes, whose findings this one reports."""
+    """Return the arguments of `sanitize` in child processes; this process reports the findings."""
     return {
         "checks": sorted(options.checks),
         "only": None if only is None else list(only),

@@ -16,7 +16,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 class ChosenChecks:
-    """The checks of a run, and for each step of a launch those that take part in it.
+    """The checks of a run and, for each step of a launch, the checks that take part in it.
 
     Args:
         kinds: Classes of the checks, in the order of the registry.
@@ -34,11 +34,12 @@ class ChosenChecks:
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
         self._names = tuple(kind.name for kind in kinds)
-        # The hooks that are called if a launch follows the plan of an earlier one.
+        # The hooks that are called if a launch follows the plan of an earlier launch.
         self._data_passes = self._depending("passes", self._with_passes)
         self._data_prepare = self._depending("prepare", self._with_prepare)
-        #: Steps after the run: name of the phase, index of the check, whether its remarks or its
-        #: findings are collected, and the checks that have not finished before the step.
+        #: Steps after the run. Each has the name of its phase, the index of its check, whether
+        #: remarks or findings of the check are collected, and the checks that have not finished
+        #: before the step.
         self._analyses = self._steps(self._with_findings, self._with_remarks)
         self._data_analyses = self._steps(
             self._depending("findings", self._with_findings),
@@ -58,7 +59,7 @@ class ChosenChecks:
         return steps
 
     def _depending(self, hook: str, overriding: Sequence[int]) -> Sequence[int]:
-        """Return the checks among those that override a hook whose results depend on data."""
+        """Return the checks in `overriding` for which the results of the hook depend on data."""
         return [n for n in overriding if hook in self._kinds[n].data_hooks]
 
     def _overriding(self, hook: str) -> Sequence[int]:
@@ -91,7 +92,8 @@ class ChosenChecks:
         kept: tuple[Pass, ...] | None = None
         try:
             if plan is not None:
-                # Other data, such as unwritten memory, may require other passes than earlier.
+                # Different data, such as unwritten memory, may require passes different from those
+                # of the plan.
                 passes, hidden = self._passes(checks, self._data_passes)
                 plan = plan if passes == plan.data_passes else None
             if plan is not None:
@@ -106,14 +108,14 @@ class ChosenChecks:
         except PhaseStopped as stop:
             _note_stop(checked, work, stop, checked.pending, NOT_MADE)
             return
-        # The analyses of a launch with findings may add to them.
+        # If the launch has findings already, the analyses may extend them.
         is_repeated = plan is not None and not checked.findings
         for name, n, remarks, pending in self._data_analyses if is_repeated else self._analyses:
             checked.pending = pending
             check = checks[n]
             before = len(checked.findings)
             try:
-                if remarks:  # these need no phase: they only use earlier results
+                if remarks:  # remarks need no phase: they only use earlier results
                     checked.findings += check.remarks()
                     continue
                 work.begin(name)
@@ -193,10 +195,10 @@ def _note_stop(
     """Record that a phase exceeded its time limit.
 
     Args:
-        checked: The launch, which gets the record and a finding.
+        checked: The launch, to which the record and a finding are added.
         work: Record of the phases of the launch.
         stop: The exception that ended the phase. It is raised again unless its reason is the limit.
-        checks: Names of the checks that have not finished because of it.
+        checks: Names of the checks that have not finished because of the stop.
         missing: Sentence on what was not done.
     """
     if stop.reason != "timeout":
@@ -214,7 +216,7 @@ def _note_stop(
 
 
 def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOptions) -> None:
-    """Run the programs of a launch and collect the findings made meanwhile."""
+    """Run the programs of a launch and collect the findings made during the run."""
     try:
         checked.report = checked.execute(options)
     except (KeyboardInterrupt, SystemExit):
@@ -268,7 +270,7 @@ def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
     by_name = {check.name: check for check in checks}
     for name, note in rewrites.unchecked:
         if name not in by_name:
-            continue  # the pass does not belong to a check, like that of `poison`
+            continue  # the pass belongs to no check, for example that of `poison`
         checked.findings.append(
             by_name[name].finding(
                 "unsupported", f"not checked: {note.text}", location=note.location

@@ -1,9 +1,9 @@
-"""Notes on constants of a kernel that host code chooses differently for other sizes of the batch.
+"""Notes on constants of a kernel that host code chooses differently for other batch sizes.
 
-Two launches of a run are compared that the same line makes, and whose tensors differ only in one
-extent, which an output has, too. If a constant of the kernel differs, such as a number of parts or
-the size of a block, the bits of a row may depend on the batch. Constants that are proportional to
-this extent only describe it.
+Two launches of a run are compared if the same line makes them and if their tensors differ only in
+one extent, which an output also has. If a constant of the kernel differs between them, such as a
+number of parts or the size of a block, the bits of a row may depend on the batch. Constants that
+are proportional to this extent are ignored, because they only describe it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.sanitizer.checks.reproducibility import Reproducibility
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.reproducibility.host_choices import chosen_constants, derived_constants
 
-#: Maximum number of launches of a line that are remembered.
+#: Maximum number of launches that are remembered for each line.
 _MOST_REMEMBERED = 16
 
 
@@ -40,14 +40,14 @@ class _Choice:
 
 
 class DerivedConstants:
-    """The launches of a run whose constants are compared."""
+    """The launches of a run, kept to compare their constants."""
 
     def __init__(self) -> None:
         self._earlier: dict[tuple[str, str | None], list[_Choice]] = {}
         self._reported: set[tuple[str, str | None, str]] = set()
 
     def findings(self, checked: CheckedLaunch) -> Iterator[Finding]:
-        """Yield a note for each constant that an earlier launch with another size did not have."""
+        """Yield a note for each constant that differed in an earlier launch of another size."""
         spec = checked.spec
         key = spec.kernel, spec.site.line
         module = checked.kernel.module
@@ -79,9 +79,9 @@ class DerivedConstants:
 
 
 def _change(first: _Choice, second: _Choice) -> tuple[ArgumentSpec, int, int, int] | None:
-    """Return the extent in which all tensors of two launches differ: argument, axis, both values.
+    """Return the only extent in which two launches differ: argument, axis, both values.
 
-    None means that nothing differs, or more than one extent.
+    The result is None if no extent differs, or if several differ.
     """
     if first.tensors.keys() != second.tensors.keys():
         return None

@@ -1,10 +1,10 @@
 """Finds autotuned launches whose repetition changes their inputs.
 
-To time a configuration, Triton's autotuner launches it many times, and restores only the arguments
-that `restore_value` and `reset_to_zero` name. A kernel that adds to its output, for example, then
-adds many times. The sanitizer runs a configuration only once, which does not show this defect.
-Therefore, a launch that the autotuner would time is repeated, and its inputs are compared.
-Afterwards, memory is restored.
+To time a configuration, Triton's autotuner launches it many times, and between launches it restores
+only the arguments that `restore_value` and `reset_to_zero` name. A kernel that adds to its output,
+for example, then adds many times. The sanitizer runs a configuration only once, which does not
+reveal this defect. Therefore, a launch that the autotuner would time is repeated, and its inputs
+are compared. Afterwards, memory is restored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", d
 
 
 class Restoring:
-    """Checks the first launch for each key of an autotuner."""
+    """Checks the first launch for each tuning key of an autotuner."""
 
     def __init__(self) -> None:
         self._keys: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
@@ -48,7 +48,7 @@ class Restoring:
     def tuning(self, launch: TunedCall) -> Iterator[bool]:
         """Mark the launches made in this context as configurations of one autotuned launch.
 
-        The context receives True if Triton's autotuner would time the configurations.
+        The context manager yields True if Triton's autotuner would time the configurations.
         """
         keys = self._keys.setdefault(launch.tuner, set())
         is_timed = len(launch.configs) > 1 and launch.key not in keys
@@ -99,7 +99,7 @@ def _help(tuner: Any, changed: Sequence[str]) -> str:
 
     Args:
         tuner: The autotuner of the kernel.
-        changed: Names of the parameters that it must restore in addition.
+        changed: Names of the additional parameters that the autotuner must restore.
     """
     names = list(dict.fromkeys([*tuner.restore_value, *changed]))
     return f"pass `restore_value={json.dumps(names)}` to triton.autotune"
@@ -111,7 +111,7 @@ def _base_name(name: str) -> str:
 
 
 def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int]:
-    """Repeat a launch and return the parameters whose memory it reads and changes again.
+    """Repeat a launch; return the parameters whose memory it reads and has changed again.
 
     Args:
         checked: The launch, which has run once.

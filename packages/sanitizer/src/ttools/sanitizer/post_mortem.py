@@ -1,8 +1,8 @@
 """Opens pdb at the first finding of a run: at its line, in its program, with its values.
 
-The launch is repeated on the memory as it was before. Programs before that of the finding run as
-native code, and the program itself runs eagerly, as Python. Afterwards memory is restored to the
-results of the launch.
+The launch is repeated on the memory as it was before. Programs before the program of the finding
+run as native code. The program of the finding runs eagerly, as Python. Afterwards memory is
+restored to the results of the launch.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PostMortem:
     """Opens the debugger at the first finding that is severe enough and not suppressed.
 
     Args:
-        chooses: Returns the finding to debug among those of a launch, or None.
+        chooses: Returns the finding of a launch that is to be debugged, or None.
 
     Attributes:
-        around: Returns a context that gives the user the terminal during the debugging.
+        around: Returns a context in which the debugger has the terminal.
         done: True once a finding has been debugged.
     """
 
@@ -48,7 +48,7 @@ class PostMortem:
     def before(
         self, launch: KernelLaunch, memory: UninitialisedMemory, book: AddressBook
     ) -> SavedMemory | None:
-        """Save the memory that a launch may write; return None if a finding has been debugged."""
+        """Save the memory that a launch may write; None if a finding has already been debugged."""
         if self.done:
             return None
         state = SavedMemory(launch.values, memory)
@@ -121,7 +121,7 @@ def _interact(
 
 
 def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
-    """Run the programs before this one, except if programs wait for each other."""
+    """Run the programs before the given one, unless programs wait for each other."""
     launch = checked.launch
     if not linear or checked.kernel.waits:
         return
@@ -134,4 +134,4 @@ def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
             options=options,
         )
     except TtoolsError:
-        return  # an earlier program fails, too; the memory stays as it is at that failure
+        return  # an earlier program also fails; memory stays as that failure left it

@@ -1,8 +1,8 @@
-"""Explains findings in configurations that pruning would not leave for a launch.
+"""Explains findings in configurations that pruning would have removed for the launch.
 
-Triton's autotuner prunes configurations only at the first call with a key. All later calls with
-that key use the configuration that was chosen then. If pruning depends on an argument that is not
-part of the key, a later call runs in a configuration that is wrong for it.
+Triton's autotuner prunes configurations only in the first call with a given key. All later calls
+with the same key use the configuration that was chosen then. If pruning depends on an argument that
+is not part of the key, a later call runs in a configuration that is wrong for it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ttools.core.findings.findings import Finding
 if TYPE_CHECKING:
     from ttools.interpreter.run.tuned_launch import TunedCall
 
-#: The autotuned call that is running, with the values of its key's first call; None outside one.
+#: The autotuned call that is running, with the values of the first call with the same key; None if
+#: there is no such call.
 _call: ContextVar[tuple[TunedCall, Mapping[str, str]] | None] = ContextVar(
     "ttools_pruned_call", default=None
 )
 
 
 class PrunedConfigs:
-    """The values of the arguments for which configurations were pruned, by autotuner and key."""
+    """The argument values for which configurations were pruned, by autotuner and key."""
 
     def __init__(self) -> None:
         self._values: WeakKeyDictionary[Any, dict[object, Mapping[str, str]]] = WeakKeyDictionary()
@@ -46,7 +47,7 @@ class PrunedConfigs:
 
 
 def explained(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of a launch, with the reason why its configuration is wrong for it."""
+    """Return the findings of a launch with the reason, if known, why its configuration is wrong."""
     current = _call.get()
     if current is None or not any(finding.config for finding in findings):
         return list(findings)
@@ -56,7 +57,8 @@ def explained(findings: Sequence[Finding]) -> list[Finding]:
         for name, value in call.arguments.items()
         if name in first and name not in call.tuner.keys and _text(value) != first[name]
     ]
-    # The autotuner compares keys as values, so only numbers and texts can be part of the key.
+    # The autotuner compares the values of a key, so only numbers and strings can be part of the
+    # key.
     plain = [name for name in changed if not hasattr(call.arguments[name], "shape")]
     changed = plain or changed
     if not changed:

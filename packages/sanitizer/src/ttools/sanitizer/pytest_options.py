@@ -126,7 +126,7 @@ def keep_paths(config: pytest.Config, arguments: list[str]) -> None:
     """Read the argument after `--ttools-sanitize` as a path, unless it names checks.
 
     In `pytest --ttools-sanitize tests/kernels`, the option has no value, but argparse takes
-    `tests/kernels` as its value. This inserts the default value.
+    `tests/kernels` as its value. This function inserts the default value before the path.
 
     Args:
         config: Configuration of pytest before the final parsing of options.
@@ -163,7 +163,8 @@ class PluginOptions:
     """Values of the options of a run.
 
     Attributes:
-        checks: Names of the checks to make in all tests; None to make only those of markers.
+        checks: Names of the checks to make in all tests; None to make only the checks that markers
+            request.
         off: True if nothing is checked, even if markers request it.
         fail_on: Lowest severity of findings that fail a test.
         view_bounds: Severity of accesses outside a view but inside its storage; None for the
@@ -201,7 +202,7 @@ class PluginOptions:
 
     @property
     def reports(self) -> bool:
-        """True if the findings of all tests are needed: for a report or for the baseline."""
+        """True if the findings of all tests are needed for a report or for the baseline."""
         return self.form is not None or self.updates_baseline
 
 
@@ -262,7 +263,7 @@ def _timeout(config: pytest.Config) -> float | None:
 
 
 def _device_map(config: pytest.Config) -> str | None:
-    """Return the device map of the options; without them, that of the configuration file."""
+    """Return the device map of the options or, if they have none, of the configuration file."""
     names = "--ttools-device-map", "--ttools-gpu"
     device_map: str | None = config.getoption(names[0])
     gpu: str | None = config.getoption(names[1])

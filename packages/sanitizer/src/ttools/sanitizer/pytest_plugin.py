@@ -134,7 +134,7 @@ class _Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Check the kernels that fixtures launch in their teardown; new findings are errors."""
+        """Check the kernels that fixtures launch during teardown; report new findings as errors."""
         sanitization = item.stash.get(_run, None)
         if sanitization is None:
             return (yield)
@@ -156,23 +156,23 @@ class _Plugin:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Attach the launches and findings of a test to the result of its teardown.
 
-        With pytest-xdist the result is read in another process.
+        With pytest-xdist, the result is read in another process.
         """
         result = yield
         sanitization = item.stash.get(_run, None)
         if call.when == "teardown" and sanitization is not None:
             report = self._report(item, sanitization)
             attach(result, report, whole=self.options.reports)
-            # pytest keeps its items until the end of the run, and the sanitizer's data about the
-            # memory of a test can take gigabytes. The traceback of a failure also refers to this
-            # data, in a reference cycle.
+            # pytest keeps its items until the end of the run, and the sanitizer's data about a
+            # test's memory can take gigabytes. The traceback of a failure also refers to this data,
+            # through a reference cycle.
             del item.stash[_run], sanitization
             if report.failing:
                 gc.collect()
         return result
 
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
-        """Create the sanitizer run of a test; it is not active yet."""
+        """Create the sanitizer run of a test without activating it."""
         from ttools.core.errors import UsageError
         from ttools.sanitizer.api import DEFAULT_TIMEOUT, sanitize
 
@@ -198,7 +198,7 @@ class _Plugin:
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:
-        """Give the user the terminal.
+        """Give the user the terminal while the context is active.
 
         If the user quits the debugger, pytest stops, as with `--pdb`.
         """
@@ -214,7 +214,7 @@ class _Plugin:
                 capture.resume()
 
     def _checks_of(self, item: pytest.Item) -> str | None:
-        """Return the checks of the closest marker that names any, else those of the run."""
+        """Return the checks of the closest marker that names any; otherwise those of the run."""
         if self.options.off:
             return None
         chosen = self.options.checks
@@ -285,7 +285,7 @@ def _without_allowed(report: Report, item: pytest.Item) -> Report:
     from ttools.core.findings.suppressions import CHECK, Suppressed, names
 
     allowed = _allowed(item)
-    # A suppression that is unused in this test may be meant for another one.
+    # A suppression that is unused in this test may be meant for another test.
     findings = [finding for finding in report.findings if finding.check != CHECK]
     hidden = [finding for finding in findings if allowed & set(names(finding))]
     reason = "allowed by the test's marker"

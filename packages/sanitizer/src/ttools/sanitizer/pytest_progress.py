@@ -1,8 +1,8 @@
 """Shows the kernel and the phase if the checks of a test take long.
 
 pytest captures the output of tests by redirecting the file descriptors of the process. Lines are
-therefore written to a copy of standard error's descriptor that was made before. Phases of more than
-five seconds are shown, with a line every ten seconds.
+therefore written to a copy of standard error's descriptor that was made before the redirection.
+Phases of more than five seconds are shown, with a line every ten seconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PhaseProgress:
         self.test = ""
 
     def start(self) -> None:
-        """Start the thread that looks for long phases, again after a fork."""
+        """Start the thread that looks for long phases; start it again after a fork."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -51,7 +51,7 @@ class PhaseProgress:
         self._ended.set()
 
     def look(self, works: list[Work]) -> None:
-        """Show the phase that has run longest, if it is long and no line was shown just before."""
+        """Show the phase that has run longest, if it is long and no line was shown recently."""
         longest = min(works, key=lambda work: work.phase.began, default=None)
         now = time.monotonic()
         if longest is None or longest.phase.seconds < _SHOWN_AFTER_S or now < self._next:
@@ -68,9 +68,9 @@ class PhaseProgress:
 
 
 def terminal_writer() -> Callable[[str], object]:
-    """Return a function that prints a line to the terminal, past the capture of pytest.
+    """Return a function that prints a line to the terminal, bypassing pytest's capture.
 
-    It has to be called while pytest captures nothing, such as during its configuration.
+    Call this function while pytest captures nothing, for example during configuration.
     """
     try:
         copy = os.dup(sys.stderr.fileno())
@@ -81,7 +81,8 @@ def terminal_writer() -> Callable[[str], object]:
     def write(line: str) -> None:
         if copy is not None and os.getpid() == owner:
             with suppress(OSError):
-                # The cursor is at the end of the line of dots that pytest prints.
+                # The cursor is at the end of the line of dots that pytest prints, so a new line is
+                # started.
                 os.write(copy, f"\n{line}\n".encode(errors="replace"))
 
     return write

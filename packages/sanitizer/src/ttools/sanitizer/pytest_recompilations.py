@@ -44,7 +44,7 @@ class RecompilationPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Fail a test with the marker if it compiles a kernel after the warm-up."""
+        """Fail a test that has the marker if it compiles a kernel after the warm-up."""
         marker = item.get_closest_marker(MARKER)
         if marker is None:
             return (yield)
@@ -121,7 +121,7 @@ def _observed(item: pytest.Item) -> Iterator[None]:
 
 
 def _warm_up_launches(marker: pytest.Mark) -> int:
-    """Return the number of launches of a kernel that may compile it."""
+    """Return the number of initial launches of a kernel that may compile it."""
     after = marker.kwargs.get("after", 1)
     if marker.args or set(marker.kwargs) - {"after"}:
         pytest.fail(f"@pytest.mark.{MARKER} accepts only after=...", pytrace=False)

@@ -24,7 +24,7 @@ _FEW_PARTS = ("launches", "accuracy")
 
 
 def attach(result: Any, report: Report, *, whole: bool) -> None:
-    """Attach the launches and outputs of a test to its result, and all parts if `whole` is True."""
+    """Attach the launches and outputs of a test to its result; attach all parts if `whole`."""
     parts = {name: getattr(report, name) for name in (_PARTS if whole else _FEW_PARTS)}
     vars(result)[_ATTRIBUTE] = base64.b64encode(pickle.dumps(parts)).decode()
 
@@ -57,7 +57,7 @@ class RunReport:
     def summary(self) -> str:
         """Describe how much was checked.
 
-        A run without launches must not appear to be free of defects.
+        The text must not suggest that a run without launches is free of defects.
         """
         from ttools.core.reports.report import configs_text, counted, unfinished_text
 
@@ -79,7 +79,7 @@ class RunReport:
         return tolerance_lines(united_outputs(self._parts["accuracy"]))
 
     def conclude(self) -> tuple[list[str], bool]:
-        """Write the baseline and the report; return lines to show, and True if all succeeded."""
+        """Write the baseline and the report; return lines to show, and True if both succeeded."""
         from ttools.core.errors import UsageError
 
         lines: list[str] = []

@@ -1,15 +1,15 @@
 """Finds kernels that overwrite tensors which autograd has saved for a backward pass.
 
 torch's in-place operators increment the version counter of a tensor, so that a backward pass that
-needs the earlier values raises an error. A kernel does not, unless its caller names the tensor in
-`ctx.mark_dirty`, and the backward pass silently uses the new values.
+needs the earlier values raises an error. A kernel does not increment it unless its caller names the
+tensor in `ctx.mark_dirty`, so the backward pass silently uses the new values.
 
 When a backward pass begins, the tensors that the nodes of its graph have saved are compared with
 the memory to which earlier launches have stored. Each node has a sequence number, which shows
 whether it was created before a launch. A node that was created before the launch kept its tensors
-alive, so memory at the same address is the same memory. The tensors of a
-`torch.autograd.Function` are saved when its `forward` ends, that is, after the launches that this
-`forward` makes. These launches are therefore not compared with the tensors of that node.
+alive, so memory at the same address is the same memory. The tensors of a `torch.autograd.Function`
+are saved when its `forward` ends, that is, after the launches that this `forward` makes. These
+launches are therefore not compared with the tensors of that node.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KIND = "saved_tensor"
 _MOST_REMEMBERED = 4096
 #: Maximum number of elements of a view with gaps whose addresses are compared one by one.
 _MOST_COMPARED = 1 << 24
-#: Prefix of the attributes with which a node describes the tensors that it has saved.
+#: Prefix of the names of a node's attributes that describe its saved tensors.
 _RAW = "_raw_saved_"
 
 
@@ -53,11 +53,11 @@ class _Stored:
         thread: Identifier of the thread that made the launch.
         sequence: Sequence number that the next node of a graph would have received in this thread.
         region: The elements of the tensor.
-        version: Version counter of the tensor at the launch.
+        version: Version counter of the tensor at the time of the launch.
         contexts: Identities of the nodes of `torch.autograd.Function` whose `forward` made the
             launch.
-        classes: Types of such nodes that are not visible on the stack.
-        finding: The finding, without the node.
+        classes: Types of such nodes for which the node itself is not visible on the stack.
+        finding: The finding to report; it does not name the node yet.
     """
 
     thread: int
@@ -76,10 +76,10 @@ class _Stored:
 
 
 class SavedTensors:
-    """The stores of a run to memory that autograd may have saved.
+    """Tracks the stores of a run to memory that autograd may have saved.
 
     Args:
-        report: Reports a finding when a backward pass begins.
+        report: Called with each finding when a backward pass begins.
     """
 
     def __init__(self, report: Callable[[Finding], None]) -> None:
@@ -147,7 +147,7 @@ class SavedTensors:
         patches.wrap(torch.autograd, "_engine_run_backward", compared)
 
     def _compare(self, outputs: Any) -> None:
-        """Report the saved tensors of a graph to which earlier launches have stored."""
+        """Report a graph's saved tensors to which earlier launches have stored."""
         thread = threading.get_ident()
         by_storage: defaultdict[int, list[_Stored]] = defaultdict(list)
         with self._lock:
@@ -176,7 +176,7 @@ def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
     """Return the nodes of the `torch.autograd.Function`s that are running.
 
     Returns:
-        The identities of the nodes that `forward` or `backward` has as its first argument, and the
+        The identities of the nodes that are the first argument of `forward` or `backward`, and the
         types of all other nodes.
     """
     import torch
@@ -201,7 +201,7 @@ def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
 
 
 def _first_argument(frame: FrameType | None) -> Any:
-    """Return the first positional argument of a call, also of a decorator with `*args`."""
+    """Return the first positional argument of a call, even inside a decorator with `*args`."""
     names = () if frame is None else frame.f_code.co_varnames
     if frame is None or not names:
         return None
@@ -210,15 +210,15 @@ def _first_argument(frame: FrameType | None) -> Any:
 
 
 def _version(tensor: Any) -> int | None:
-    """Return the version counter of a tensor; None if it has none."""
+    """Return the version counter of a tensor; None if there is none."""
     try:
         return int(tensor._version)
-    except (AttributeError, RuntimeError):  # it is not a tensor, or was made in inference mode
+    except (AttributeError, RuntimeError):  # not a tensor, or made in inference mode
         return None
 
 
 def _nodes(outputs: Any) -> Iterator[Any]:
-    """Yield the nodes of the graph of some tensors or edges."""
+    """Yield the nodes of the graph behind the given tensors or edges."""
     pending = [getattr(out, "grad_fn", None) or getattr(out, "node", None) for out in outputs]
     visited: set[Any] = set()
     while pending:
@@ -239,17 +239,17 @@ def _saved(node: Any) -> Iterator[Any]:
                 continue
             for one in raw if isinstance(raw, (list, tuple)) else [raw]:
                 tensor = getattr(one, "data", None)
-                # A tensor that a hook has packed, for example for a checkpoint, is not used as it
-                # is.
+                # If a hook has packed a tensor, for example for a checkpoint, the packed tensor is
+                # skipped.
                 if hasattr(tensor, "untyped_storage") and one.unpack_hook is None:
                     yield tensor
 
 
 def _overlaps(stored: _Stored, tensor: Any) -> bool:
-    """Return whether a saved tensor has elements to which a launch stored, unnoticed by torch."""
+    """Return whether a launch stored to elements of a saved tensor without torch's notice."""
     saved = region_of(tensor, tensor)
     if saved is None or _version(tensor) != stored.version:
-        return False  # torch raises an error, or the values were replaced since
+        return False  # torch raises an error, or the values have been replaced
     own = stored.region
     if saved.storage[0] != own.storage[0]:
         return False
@@ -275,7 +275,7 @@ def _finding(checked: CheckedLaunch, index: int) -> Finding:
 
 
 def _completed(finding: Finding, node: Any) -> Finding:
-    """Return a finding that names the operator which has saved the tensor."""
+    """Return the finding, completed by the name of the operator that saved the tensor."""
     name = node.name().rpartition(".")[2].rpartition("::")[2]
     operator = name.rstrip("0123456789").removesuffix("Backward")
     return replace(

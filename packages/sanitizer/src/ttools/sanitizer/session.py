@@ -2,8 +2,8 @@
 
 A session is active between the entry and the exit of `sanitize()`. It owns the state of the run:
 the addresses of tensors, the record of unwritten memory, the findings, and the counts of launches.
-In a child process, the session writes its findings to a folder, from which that of the parent
-process reads them.
+In a child process, the session writes its findings to a folder, from which the session of the
+parent process reads them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 #: The active sessions of this process. Forked processes inherit them.
 _active: WeakSet[Session] = WeakSet()
-#: Shortest time limit, in seconds, to which the limit of a kernel is reduced after stops.
+#: Shortest time limit, in seconds, to which a kernel's limit is reduced after stopped launches.
 _LEAST_SECONDS = 0.1
 #: Exit status of a thread whose launch was stopped by Ctrl-C.
 _INTERRUPTED = 130
@@ -76,7 +76,7 @@ class Session:
     Attributes:
         own_findings: Findings of this process, merged by site, in order of appearance.
         maps: Maps of the accesses to the tensors that findings concern.
-        folder: Folder to which child processes write. In a child, that of its parent.
+        folder: Folder to which child processes write; in a child process, the folder of its parent.
         post_mortem: Opens a debugger at the first finding; None if it is not wanted.
         run_one: Runs an autotuned launch in one configuration; by default the first.
     """
@@ -92,20 +92,20 @@ class Session:
         self._tally = Tally(sorted(options.checks))
         self.maps: list[TensorMap] = []
         self.folder = Folder()
-        #: In a child process, the folder that it writes to; else None.
+        #: In a child process, the folder to which it writes; otherwise None.
         self._joins: Path | None = None
         self._writer: Writer | None = None
-        #: Kernels, in order, that received addresses of memory not allocated by torch.
+        #: Kernels that received addresses of memory not allocated by torch, in order of appearance.
         self._beyond_torch: dict[str, None] = {}
-        #: Number of launches in runs nested in this one, by kernel.
+        #: Number of launches in runs nested in this run, by kernel.
         self._inside: Counter[str] = Counter()
-        #: The run in which this one is nested, and which would otherwise check its launches.
+        #: The run in which this run is nested, and which would otherwise check its launches.
         self._around: Session | None = None
         self.post_mortem: PostMortem | None = None
         self.run_one: Callable[[TunedCall], Any] = run_first
-        #: Reduced time limits, in seconds, of kernels whose launches were stopped before.
+        #: Reduced time limits, in seconds, of kernels with earlier launches that were stopped.
         self._limits: dict[str, float] = {}
-        #: The same for the compilation and the analyses of these kernels.
+        #: Reduced time limits for the compilation and the analyses of such kernels.
         self._phase_limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
@@ -158,7 +158,7 @@ class Session:
         self.kernel_facts = table
 
     def begins_inside(self, around: Session) -> None:
-        """Record the run that would check the launches of this one if this one were not active."""
+        """Record the run that would check the launches if this run were not active."""
         if self._entered == 0:
             self._around = None if around is self else around
 
@@ -169,7 +169,7 @@ class Session:
             folder: Folder to which this process writes from now on.
         """
         self._joins, self._writer = folder, None
-        self._lock = threading.Lock()  # at a fork, another thread of the parent may have held it
+        self._lock = threading.Lock()  # another thread of the parent may have held it at the fork
         self.own_findings, self.maps = [], []
         self._tally = Tally(sorted(self.options.checks))
         self._beyond_torch.clear()
@@ -183,7 +183,7 @@ class Session:
     def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Run a launch under the checks; see `ttools.interpreter.run.kernel_launch`."""
         if self._joins is None and not self._watches_allocations:
-            return self._launch(launch)  # no reads of the host are recorded, and there is no parent
+            return self._launch(launch)  # no host reads are recorded, and there is no parent
         writer = self._writer_of_child()
         with self._outputs.launching():
             if writer is None:
@@ -192,14 +192,14 @@ class Session:
                 return self._launch(launch)
 
     def _writer_of_child(self) -> Writer | None:
-        """Return the writer of a child process, created at its first launch; else None."""
+        """Return the writer of a child process, created at its first launch; otherwise None."""
         if self._joins is None or self._writer is not None:
             return self._writer
         from ttools.sanitizer.children.writing import Writer
 
         with self._lock:
             if self._writer is None:
-                with suppress(OSError):  # the run's process is gone, and its folder with it
+                with suppress(OSError):  # the run's process and its folder are gone
                     own = lambda: self._own_launches  # noqa: E731
                     self._writer = Writer(self._joins, own, lambda: self._own_warnings)
         return self._writer
@@ -260,7 +260,8 @@ class Session:
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)
         if checked.unfinished is not None and checked.seconds is not None:
-            # A kernel that is launched often must not take the full time limit each time.
+            # Reduce the limit, so that a kernel that is launched often does not take the full time
+            # limit each time.
             limits = self._limits if checked.unfinished.phase == "run" else self._phase_limits
             spent = limits.get(launch.kernel.name, checked.seconds)
             limits[launch.kernel.name] = max(spent / 2, _LEAST_SECONDS)
@@ -272,14 +273,14 @@ class Session:
         return checked.report
 
     def _lent(self, checked: CheckedLaunch) -> AbstractContextManager[None]:
-        """Return a context in which copies of a GPU's memory are as unwritten as the original."""
+        """Return a context in which copies of GPU memory are unwritten where the original is."""
         if not (self._watches_allocations and checked.is_given_device_memory):
             return _NOTHING_LENT
         launch = checked.launch
         return lent_to_host(self._memory, launch.arguments, launch.values)
 
     def compile_kernel(self, kernel: str, compiles: Callable[[], Any]) -> Any:
-        """Compile a kernel for a launch by Triton's front end, within the time limit of a phase.
+        """Compile a kernel for a launch with Triton's front end, within the time limit of a phase.
 
         Args:
             kernel: Name of the kernel.
@@ -305,8 +306,8 @@ class Session:
             self._tally.end(work)
 
     def tune(self, launch: TunedCall) -> Any:
-        """Run an autotuned launch in one of its configurations, or in all."""
-        # A tuner saves and restores memory; these accesses are not reads of the host.
+        """Run an autotuned launch in one of its configurations, or in all of them."""
+        # A tuner saves and restores memory; these accesses do not count as reads of the host.
         with (
             self._outputs.launching(),
             self._restoring.tuning(launch) as is_timed,
@@ -322,7 +323,7 @@ class Session:
         Another run, possibly in another process, has written the marker.
 
         Args:
-            arguments: Arguments of launches; those that are not tensors are ignored.
+            arguments: Arguments of launches; arguments that are not tensors are ignored.
         """
         if self._watches_allocations:
             for tensor in tensors_among(arguments):
@@ -341,17 +342,17 @@ class Session:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of all processes, merged by site; those of this process come first."""
+        """The findings of all processes, merged by site; findings of this process come first."""
         return merge([*self.own_findings, *self._tally.findings, *self._children().findings])
 
     @property
     def launches(self) -> list[TallyEntry]:
-        """The launches of all processes, including those that run; equal ones have one entry."""
+        """The launches of all processes, including running ones; equal launches have one entry."""
         return united([*self._own_launches, *self._children().launches])
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on limits of the checks of the whole run, from all processes."""
+        """Sentences on the limits of the checks in the whole run, from all processes."""
         return list(dict.fromkeys([*self._own_warnings, *self._children().warnings]))
 
     def _children(self) -> Children:
@@ -377,7 +378,7 @@ class Session:
             self._around._note_inside(kernel)
 
     def _checked_inside(self) -> list[str]:
-        """Return a sentence on launches that another run inside this one checked, if any."""
+        """Return a sentence on launches that a nested run checked instead; empty if none."""
         with self._lock:
             inside = dict(self._inside)
         if not inside:
@@ -397,8 +398,8 @@ class Session:
 
         Args:
             findings: Findings of the launch.
-            is_from_here: True if the launch is made by the code on the stack, whose callers are
-                then recorded; False if it was recorded earlier.
+            is_from_here: True if the code on the stack makes the launch; its callers are then
+                recorded. False if the line of the launch was recorded earlier.
         """
         if findings and is_from_here:
             callers = host_callers()
@@ -414,7 +415,7 @@ class Session:
                 self._writer.write_findings(merged)
 
     def _add_maps(self, checked: CheckedLaunch) -> None:
-        """Add maps of the tensors that the findings of a launch concern, once for each kernel."""
+        """Add maps of the tensors to which a launch's findings refer, one per kernel and name."""
         if checked.monitor is None:
             return
         with self._lock:
@@ -432,7 +433,7 @@ class Session:
 
 
 def _was_stopped(launch: KernelLaunch) -> bool:
-    """Return whether the programs of a launch were stopped, which has a finding of its own."""
+    """Return whether the programs of a launch were stopped; a separate finding covers that."""
     return launch.monitor is not None and launch.monitor.stop is not None
 
 
@@ -442,7 +443,7 @@ def _pending(checked: CheckedLaunch) -> list[str]:
 
 
 def _ends_process(launch: KernelLaunch) -> bool:
-    """Return whether a launch was stopped because the process ends."""
+    """Return whether a launch was stopped because the process is ending."""
     stop = None if launch.monitor is None else launch.monitor.stop
     return stop is not None and stop.reason == "end"
 

@@ -3,9 +3,9 @@
 There are three cases. The source of the kernel does not use the parameter at all, as when a scale
 was forgotten. The kernel uses the address of the tensor as a number. Or the kernel uses the
 parameter only in paths that its constants exclude. The last case is usually intended: a kernel with
-`HAS_BIAS=False` receives any tensor for the bias. It is only reported if a constant that is True
-excludes the use, if the tensor has contents that a placeholder would not have, and if no other
-launch of the run uses the parameter.
+`HAS_BIAS=False` receives any tensor for the bias. The last case is reported only if a constant that
+is True excludes the use, if the tensor has contents that a placeholder would not have, and if no
+other launch of the run uses the parameter.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ttools.sanitizer.launch.checked import CheckedLaunch
 _KIND = "unread_tensor"
 #: Maximum number of launches of a kernel whose tensors are examined.
 _MOST_EXAMINED = 16
-#: Number of elements along each axis that are examined.
+#: Number of elements that are examined along each axis.
 _EXAMINED = 16
-#: Values of tensors that are passed where none is needed.
+#: Values of placeholder tensors, which are passed where no tensor is needed.
 _PLACEHOLDERS = (0, 1, -1)
 _HELP = "use it, or remove the parameter"
 _HELP_EXCLUDED = "use it in this path, too, or pass None if the path does not need it"
 _HELP_NUMBER = "load the value with tl.load"
 
-#: Position of the source of a kernel, and the name of a parameter.
+#: Position of a kernel in the source, and the name of one of its parameters.
 _Parameter: TypeAlias = "tuple[Position, str]"
 
 
@@ -56,7 +56,7 @@ class _Excluded:
 
 
 class UnreadTensors:
-    """The unread tensors of a run.
+    """Collects the tensors of a run that no kernel reads or writes.
 
     Args:
         report: Reports a finding at the end of the run.
@@ -69,7 +69,7 @@ class UnreadTensors:
         self._candidates: dict[_Parameter, Finding] = {}
 
     def findings(self, checked: CheckedLaunch) -> list[Finding]:
-        """Return the findings of a launch; nothing if its kernel was launched before."""
+        """Return the findings of a launch; none if its kernel was launched before."""
         variants = checked.launch.kernel.variants
         findings: list[Finding] = []
         excluded = self._kernels.get(variants)
@@ -88,7 +88,7 @@ class UnreadTensors:
         self._candidates.clear()
 
     def _of_kernel(self, checked: CheckedLaunch) -> tuple[list[Finding], _Excluded]:
-        """Return the findings that hold for all launches of a kernel, and its excluded uses."""
+        """Return the findings that hold for all launches of a kernel, and excluded parameters."""
         kernel, names = checked.kernel, checked.launch.kernel.plan.names
         location = kernel.module.kernel.location
         position = position_of(location)
@@ -107,7 +107,7 @@ class UnreadTensors:
         for index, number in unread.items():
             name = names[index]
             if name not in parameters or name.startswith("_"):
-                continue  # it is, for example, a part of a tuple or of a descriptor
+                continue  # for example, it is a part of a tuple or of a descriptor
             if number is not None:
                 message = (
                     f"the kernel uses the address of `{name}` as a number, and neither reads nor "
@@ -128,7 +128,7 @@ class UnreadTensors:
         return findings, _Excluded(texts)
 
     def _examine(self, checked: CheckedLaunch, excluded: _Excluded) -> None:
-        """Add the parameters of a launch that receive a tensor which is not a placeholder."""
+        """Add the parameters for which a launch receives a tensor that is not a placeholder."""
         if excluded.launches == _MOST_EXAMINED:
             return
         excluded.launches += 1
@@ -147,7 +147,7 @@ class UnreadTensors:
 
 
 def _is_meant(checked: CheckedLaunch, index: int) -> bool:
-    """Return whether a tensor seems to be passed for its contents and not as a placeholder."""
+    """Return whether a tensor seems to be passed for its contents, not as a placeholder."""
     tensor, regions = checked.launch.arguments[index], checked.regions
     region = regions[index]
     if not hasattr(tensor, "untyped_storage") or not tensor.numel():

@@ -1,7 +1,7 @@
-"""The decorator `@tune`: `triton.autotune` with results that are verified and stored.
+"""The decorator `@tune`: like `triton.autotune`, but with results that are verified and stored.
 
-Its class is derived from Triton's autotuner, so that decorated kernels work wherever an autotuner
-is expected.
+The class of decorated kernels is derived from Triton's autotuner, so that they work wherever an
+autotuner is expected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST_LAUNCH = threading.RLock()
 
 
 def default_store() -> Path:
-    """Return the file in the user's cache that stores tunings unless another one is named."""
+    """Return the file in the user's cache that stores tunings unless a different file is named."""
     folder = configuration.cache_directory()
     folder.mkdir(parents=True, exist_ok=True)
     return folder / STORE
@@ -44,10 +44,10 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
     """An autotuner whose configurations are selected by a tuning run.
 
     Attributes:
-        new_run: Makes the tuning run.
+        new_run: Function that creates the tuning run.
         timing: Timing that the decorator requests.
-        configs_timings: Median, 20% and 80% quantile in milliseconds of each configuration tried
-            for the latest key; infinite for a configuration that was rejected.
+        configs_timings: Median, 20% quantile and 80% quantile in milliseconds of each configuration
+            that was tried for the latest key; infinite if the configuration was rejected.
         bench_time: Duration of the latest tuning in seconds.
     """
 
@@ -86,7 +86,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         return launched
 
     def _timings(self, run: TuningRun) -> dict[Any, list[float]]:
-        """Return the times of trials in milliseconds, as `triton.autotune` keeps them."""
+        """Return the times of trials in milliseconds, in the same form as `triton.autotune`."""
         entries = [result.entry() for result in run.results]
         trials = {trial.key: (entry, trial) for entry in entries for trial in entry.trials}
         return {
@@ -100,7 +100,8 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
 
         Args:
             key: Tuning key of the launch.
-            cached: True if the store had all results, like a hit in Triton's own cache on disk.
+            cached: True if the store contained all results, which corresponds to a hit in Triton's
+                own disk cache.
         """
         name = triton_versions.kernel_name(self)
         if triton_versions.prints_autotuning() and not cached:
@@ -148,7 +149,7 @@ def tune(
     on: Literal["auto", "cpu", "gpu"] | None = None,
     reproducible: str | Mapping[str, Any] | None = None,
 ) -> Callable[[Any], Any]:
-    """Decorate a kernel like `triton.autotune`; its configurations are verified and stored.
+    """Decorate a kernel like `triton.autotune`, but verify and store its configurations.
 
     The first launch with a new key tunes the kernel like `ttools tune`. A process that finds the
     tuning in the store measures nothing.
@@ -160,24 +161,24 @@ def tune(
         reset_to_zero: Names of arguments that are zeroed before each launch.
         restore_value: Names of arguments to restore; all other memory is restored, too.
         pre_hook: Called before each launch.
-        post_hook: Called by Triton's own timing only, which is not used.
-        warmup: Milliseconds of untimed launches before the timed ones.
+        post_hook: Called only by Triton's own timing, which is not used here.
+        warmup: Milliseconds of untimed launches before the timed launches.
         rep: Milliseconds of timed launches.
         use_cuda_graph: Accepted for compatibility; on a GPU, short launches are always timed in
             graphs.
         do_bench: Replaces the timing of ttools. It is called as Triton calls it, once per
             configuration, in the process that measures. Memory is restored before the call, but not
-            between its launches. Stored times are reused only with the same function, compared by
-            name and source.
+            between the launches that it makes. Stored times are reused only with the same function,
+            compared by name and source.
         cache_results: Accepted for compatibility; results are always stored.
         options: Options of the search, and limits of its duration.
         store: File of all trials; None stands for a file in the user's cache.
-        lock: File of winners, which is written after each tuning, or read if `locked`.
-        locked: If True, every winner comes from the lock file, and nothing is measured.
+        lock: File of winners, which is written after each tuning, or only read if `locked` is True.
+        locked: If True, every winner is taken from the lock file, and nothing is measured.
         on: Kind of device for the measurements; `auto` or None is the GPU if there is one.
-        reproducible: Which configurations compete: `first` stands for those that give the same bits
-            as the first one, values of a configuration for those equal to it, and `classes` for
-            all; see `TuneOptions.reproducible`.
+        reproducible: Which configurations compete: with `first`, those that give the same bits as
+            the first configuration; with the values of a configuration, those that give the same
+            bits as that configuration; with `classes`, all of them; see `TuneOptions.reproducible`.
 
     Raises:
         UsageError: An argument is invalid.

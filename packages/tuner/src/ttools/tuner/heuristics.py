@@ -1,11 +1,12 @@
 """Rules for block sizes and group sizes, for `@triton.heuristics` and launches that are not tuned.
 
-The rules are pure functions of sizes; each docstring states the rule. They are starting points:
-`ttools tune` finds the best configuration on a device, and `ttools tune rules` makes rules from its
-results.
+The rules are pure functions of sizes; the docstring of each function states its rule. They are
+starting points: `ttools tune` finds the best configuration on a device, and `ttools tune rules`
+derives rules from its results.
 
-The module is also a decorator: `@ttools.tuner.heuristics(values)` is `triton.heuristics(values)`,
-and `@ttools.tuner.heuristics("rules.json")` takes the values from a file of such rules.
+The module is also a decorator: `@ttools.tuner.heuristics(values)` is equivalent to
+`triton.heuristics(values)`, and `@ttools.tuner.heuristics("rules.json")` takes the values from a
+file of rules that `ttools tune rules` wrote.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ttools.core.errors import UsageError
 LEAST_BLOCK, MOST_BLOCK = 128, 8192
 #: Number of programs that suffices to occupy all multiprocessors of current GPUs.
 WANTED_PROGRAMS = 512
-#: Maximum shared memory for the tiles of all stages, in bytes; it fits sm_80 and sm_90.
+#: Maximum shared memory for the tiles of all stages, in bytes; this fits on sm_80 and sm_90.
 TILE_BYTES = 96 * 1024
 _SMALLEST_TILE = 16
 
@@ -40,13 +41,13 @@ class MatmulBlocks(NamedTuple):
 def elementwise_block(elements: int, *, least: int = LEAST_BLOCK, most: int = MOST_BLOCK) -> int:
     """Return how many elements each program of an elementwise kernel should handle.
 
-    The result is the largest power of two from `least` to `most` with at least `WANTED_PROGRAMS`
-    programs, or `least` if there are too few elements for that.
+    The result is the largest power of two from `least` to `most` for which there are at least
+    `WANTED_PROGRAMS` programs, or `least` if there are too few elements for that.
 
     Args:
         elements: Number of elements of the whole tensor.
-        least: Least result, a power of two.
-        most: Largest result, a power of two.
+        least: Smallest possible result, a power of two.
+        most: Largest possible result, a power of two.
 
     Raises:
         UsageError: `elements` is negative, or the limits are not ordered powers of two.
@@ -121,12 +122,12 @@ def group_size_by_intensity(
 ) -> int:
     """Return how many rows of tiles consecutive programs should share (`GROUP_SIZE_M`).
 
-    Grouped programs that follow each other share columns of the second factor, which pays off if
-    the product is limited by memory. The arithmetic intensity of a tile is 2·`block_m`·`block_n` /
-    ((`block_m` + `block_n`)·`itemsize`) operations per byte. Below 64 the group size is 16, below
-    128 it is 8, else 4. It is at most the number of rows of tiles, rounded down to a power of two.
-    It is 1 if there is a single column of tiles, or if both factors together are smaller than 4 MiB
-    and fit in the cache.
+    Consecutive programs of a group share columns of the second factor, which pays off if the
+    product is limited by memory. The arithmetic intensity of a tile is 2·`block_m`·`block_n` /
+    ((`block_m` + `block_n`)·`itemsize`) operations per byte. The group size is 16 if the intensity
+    is below 64, 8 if it is below 128, and otherwise 4. It is at most the number of rows of tiles,
+    rounded down to a power of two. It is 1 if there is a single column of tiles, or if both factors
+    together are smaller than 4 MiB and fit in the cache.
 
     Args:
         m: Number of rows of the result.
@@ -155,11 +156,11 @@ def _require(right: bool, sentence: str) -> None:
 
 
 def decorate(values: Mapping[str, Callable[..., Any]] | Path | str) -> Callable[[Any], Any]:
-    """Return a decorator that computes parameters of a kernel at each launch.
+    """Return a decorator that computes parameters of a kernel in each launch.
 
     Args:
-        values: Functions of the arguments by name of the parameter, as `triton.heuristics` takes
-            them; or a file written by `ttools tune rules --format json`.
+        values: Functions of the arguments, by name of the parameter that they compute, as
+            `triton.heuristics` takes them; or a file written by `ttools tune rules --format json`.
 
     Raises:
         UsageError: The file cannot be used, or has no rules for the kernel; raised on decoration.
@@ -180,7 +181,7 @@ def decorate(values: Mapping[str, Callable[..., Any]] | Path | str) -> Callable[
 
 
 class _Decorator(ModuleType):
-    """The class of this module, which makes it callable."""
+    """The class of this module; it makes the module callable."""
 
     def __call__(
         self, values: Mapping[str, Callable[..., Any]] | Path | str

@@ -18,10 +18,11 @@ Effort = Literal["quick", "default", "full"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 #: Number of configurations that `quick` tries.
 QUICK = 16
-#: `default` tries all configurations of a space up to `SMALL_SPACE`. Of larger spaces it tries one
-#: in `SHARE`, but at least `SMALL_SPACE` and at most `MOST`.
+#: `default` tries all configurations of a space with at most `SMALL_SPACE` of them. Of a larger
+#: space, it tries one in `SHARE` configurations, but at least `SMALL_SPACE` and at most `MOST`.
 SMALL_SPACE, SHARE, MOST = 32, 4, 500
-#: `full` tries all configurations of spaces below `LARGE_SPACE`, and `MOST_OF_LARGE` of others.
+#: `full` tries all configurations of spaces smaller than `LARGE_SPACE`, and `MOST_OF_LARGE`
+#: configurations of all other spaces.
 LARGE_SPACE, MOST_OF_LARGE = 10_000, 2_500
 
 
@@ -31,23 +32,24 @@ class TuneOptions:
 
     Attributes:
         search: Name of a strategy of `search.STRATEGIES`.
-        effort: Level of effort: how many configurations are tried if no other option limits them,
-            and how thoroughly the best are compared.
-        trials: Maximum number of configurations per key, whatever the level of effort.
+        effort: Level of effort: how many configurations are tried if no other option limits the
+            number, and how thoroughly the best configurations are compared.
+        trials: Maximum number of configurations per key, regardless of the level of effort.
         seconds: Time in seconds after which no further configuration of a key is begun. With this
             option or `within`, the level of effort does not limit the number of configurations.
-        within: Percentage. The search ends as soon as the best configuration found is, with
-            confidence, at most this much slower than the best of the space; see `regret`.
+        within: A percentage. The search ends as soon as the best configuration found so far is,
+            with confidence, at most this much slower than the best configuration of the space; see
+            `regret`.
         seed: Seed of random choices.
         fresh: If True, configurations with stored results are tried again.
         checks: Options for the verification of outputs.
-        workers: Number of processes that compile ahead, besides the one that runs configurations.
-            None stands for one per processor; 0 runs everything in this process.
-        timeout: Time limit in seconds for a configuration in a worker, compilation included.
-        reproducible: Which configurations compete: `first`, those that give the same bits as the
-            first one; values of another configuration, such as `BLOCK=64,num_warps=4`, those equal
-            to it; `classes`, all of them, and the classes of equal bits are reported. By default,
-            bits are not predicted.
+        workers: Number of processes that compile ahead, besides the process that runs
+            configurations. None stands for one per processor; 0 runs everything in this process.
+        timeout: Time limit in seconds for a configuration in a worker, including compilation.
+        reproducible: Which configurations compete. `first`: those that give the same bits as the
+            first configuration. Values of a configuration, such as `BLOCK=64,num_warps=4`: those
+            that give the same bits as this configuration. `classes`: all configurations; the
+            classes of equal bits are reported. By default, bits are not predicted.
     """
 
     search: str = DEFAULT_SEARCH
@@ -80,28 +82,29 @@ class TuneOptions:
 
     @property
     def by_effort(self) -> bool:
-        """True if only the level of effort limits a guided search."""
+        """Return whether nothing but the level of effort limits a guided search."""
         asked = (self.trials, self.seconds, self.within)
         return self.search == DEFAULT_SEARCH and asked == (None, None, None)
 
     def tries_all(self, space: int) -> bool:
-        """Return whether the level of effort covers the whole space, which needs no search."""
+        """Return whether the level of effort covers the whole space, so no search is needed."""
         return self.by_effort and self.effort == "full" and self.budget(space) == space
 
     @property
     def may_sweep(self) -> bool:
-        """True if all configurations compiled ahead may be timed, except slow compilations.
+        """Return whether all configurations compiled ahead may be timed, except slow compilations.
 
         If launches are short, timing all configurations takes less time than choosing among them,
-        so `quick` does it, too. `full` does not, because it omits no configuration.
+        so even `quick` times all of them. This does not apply to `full`, which may not omit slow
+        compilations.
         """
         return self.by_effort and self.effort != "full"
 
     def is_enough(self, space: int, stored: int) -> bool:
         """Return whether a complete tuning with this many stored trials is reused without new ones.
 
-        Otherwise a search continues from them, and tries configurations that were added to a small
-        space.
+        Otherwise a search continues from the stored trials, and tries configurations that were
+        added to a small space.
         """
         lasts = self.effort == "quick" or space >= LARGE_SPACE
         return self.by_effort and lasts and stored >= self.budget(space)
@@ -112,7 +115,7 @@ class TuneOptions:
         return FULL_ROUNDS if self.effort == "full" else ROUNDS
 
     def plan(self, space: int, most: int) -> str:
-        """Return a description of what is tried, at most `most` configurations of the space."""
+        """Return a description of the search, which tries at most `most` of the configurations."""
         some = f"at most {most:,} of them" if most < space else ""
         if self.by_effort:
             return f"{space:,} configurations, effort {self.effort}: {some or 'all of them'}"

@@ -1,4 +1,4 @@
-"""A tuning run: a context in which each problem that is launched is tuned once."""
+"""A tuning run: a context in which each launched problem is tuned once."""
 
 from __future__ import annotations
 
@@ -59,11 +59,12 @@ if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
 
 
-#: A tuning counts as mostly done if this share of its budget was tried.
+#: A tuning counts as mostly done once this share of its budget has been tried.
 _MOSTLY = 0.75
 #: The GPU whose orders of evaluation are compared if launches are timed on the CPU.
 DEFAULT_GPU = "sm_90"
-#: Up to this many configurations are sent with the launch; others are sent with requests.
+#: Up to this many configurations are sent together with the launch; further ones are sent with
+#: requests.
 _SENT = 10_000
 
 
@@ -73,33 +74,34 @@ class TuningRun(Result):
     Args:
         options: Options of the search, and limits of its duration.
         store: File of trials; None stores nothing.
-        lock: File of winners, which is written at the end, or read if `locked`.
-        locked: If True, every winner comes from the lock file, and nothing is measured.
-        gpu: A GPU, by name, architecture or description, to predict times for; it need not be
-            present.
+        lock: File of winners, which is written at the end, or only read if `locked` is True.
+        locked: If True, every winner is taken from the lock file, and nothing is measured.
+        gpu: A GPU for which times are predicted, by name, architecture or description; it need not
+            be present.
         device: Former name of `gpu`.
-        on: Kind of device that takes the times. `auto` or None is the GPU if there is one and `gpu`
-            is not given, else the CPU.
+        on: Kind of device on which times are measured. `auto` or None is the GPU if there is one
+            and `gpu` is not given, otherwise the CPU.
         only: Names of the kernels to run and tune, or a predicate on names; None for all.
         threads: Number of threads that run the programs of a launch.
-        measures: Makes the pool that runs configurations, for example
+        measures: Function that makes the pool that runs configurations, for example
             `workers.worker_pool.gpu_workers` or `workers.ray_workers.ray_workers`. None uses one
             process on this machine.
-        announce: Called with a description of each problem before it is tuned.
+        announce: Called with a description of each problem before the problem is tuned.
         servers: Fork servers for workers on a GPU that are already started, see
             `workers.fork_server`.
         starts_early: If True, worker processes on a GPU start with the run instead of with the
             first launch.
-        program: Name of the program in the store, which records that all its tunings were complete.
+        program: Name of the program for the store, which records that all tunings of the program
+            were complete.
         configs: Called with each launch; returns the configurations to try instead of those of its
-            autotuner. A launch for which it returns one configuration is not tuned.
+            autotuner. A launch for which it returns a single configuration is not tuned.
 
     Attributes:
         results: Results in the order of the launches.
         clock: Observer of the run's launches.
         notes: Notes for the user on the run as a whole.
         single: Names of kernels with a single configuration, which need no tuning.
-        locked: True if winners come from a lock file.
+        locked: True if winners are taken from a lock file.
 
     Raises:
         UsageError: A file cannot be used, or arguments contradict each other.
@@ -178,7 +180,7 @@ class TuningRun(Result):
         return self._options.effort if self._options.by_effort else None
 
     def planned(self, result: TuningResult) -> int:
-        """Return the maximum number of configurations of a problem that are tried."""
+        """Return the maximum number of configurations that are tried for a problem."""
         return self._most(result.space)
 
     def _most(self, space: int) -> int:
@@ -202,7 +204,7 @@ class TuningRun(Result):
 
     @property
     def unknown_scratch(self) -> list[str]:
-        """The names of scratch arguments that no tuned kernel has."""
+        """The names of scratch arguments that are not parameters of any tuned kernel."""
         return [n for n in self._options.checks.scratch if n not in self._parameters]
 
     @property
@@ -256,9 +258,9 @@ class TuningRun(Result):
         """Launch a kernel in its winning configuration; tune it first if necessary.
 
         Raises:
-            UsageError: The lock file has no winner, or one that is no longer among the
+            UsageError: The lock file has no winner, or its winner is no longer among the
                 configurations.
-            Exception: The exception of the first configuration, if none of them runs.
+            Exception: The exception of the first configuration, if none of the configurations runs.
         """
         if self._configs is not None:
             launch = replace(launch, configs=self._configs(launch))
@@ -280,7 +282,7 @@ class TuningRun(Result):
         return launch.run(chosen.config)
 
     def _candidates(self, launch: TunedCall) -> list[Candidate]:
-        """Return the space of a launch, cached as long as the configurations are the same."""
+        """Return the space of a launch, cached as long as the configurations do not change."""
         configs, cached = launch.configs, self._spaces.get(launch.kernel)
         same = cached is not None and len(cached[0]) == len(configs)
         if cached is None or not same or not all(map(operator.is_, cached[0], configs)):
@@ -289,7 +291,7 @@ class TuningRun(Result):
 
     @cached_property
     def _device(self) -> str:
-        """The device that problems are for; determined at the first launch, as it imports torch."""
+        """The device of the problems; determined at the first launch, because it imports torch."""
         if self._measuring.on_gpu:
             return gpu_device()
         predicted = self._measuring.predicted
@@ -387,7 +389,7 @@ class TuningRun(Result):
         space: list[Candidate],
         entry: TuningEntry,
     ) -> list[Candidate]:
-        """Return the candidates that compete because of their bits; record the classes."""
+        """Return the candidates that the option `reproducible` lets compete; record the classes."""
         from ttools.tuner.measure.bit_classes import bit_classes, competing
 
         target, stored = self._target(), entry.bit_classes
@@ -426,7 +428,7 @@ class TuningRun(Result):
         return target
 
     def _is_done(self, entry: TuningEntry, space: Sequence[Candidate]) -> bool:
-        """Return whether so little is left to try that nothing should be compiled ahead."""
+        """Return whether so few trials remain that compiling ahead is not worthwhile."""
         if not entry.complete or entry.winner is None:
             return False
         if (self._options.seconds, self._options.within) != (None, None):
@@ -438,7 +440,7 @@ class TuningRun(Result):
     def _recalls(
         self, result: TuningResult, space: Sequence[Candidate], entry: TuningEntry
     ) -> bool:
-        """Take all results from the store if it has them, which needs no worker."""
+        """Take all results from the store if it has all of them; return whether it does."""
         bench = cast("AnyBench", None)  # `recall` does not use the bench
         complete = Tuning(result, space, bench, self._options, entry, lambda _: None).recall()
         if complete:
@@ -446,10 +448,10 @@ class TuningRun(Result):
         return complete
 
     def _present(self, problem: Problem, stored: Sequence[TuningEntry]) -> str | None:
-        """Return the configuration in use: the lock file's, else the store's latest winner.
+        """Return the configuration in use: the lock file's winner, or else the store's latest one.
 
-        Winners for other sources of the kernel and other versions count, because the program may
-        still use them.
+        Winners for other sources of the kernel and for other versions are included, because the
+        program may still use them.
         """
         wanted = problem.kernel, problem.key, problem.device
         winners = [(e.problem, e.winner) for e in stored if e.winner is not None]
@@ -463,10 +465,10 @@ class TuningRun(Result):
     def _bench(
         self, launch: TunedCall, result: TuningResult, expected: Sequence[Candidate]
     ) -> AnyBench:
-        """Return a bench in worker processes, or in this process if none can be started.
+        """Return a bench in worker processes, or in this process if no worker can be started.
 
         Raises:
-            CannotTuneError: Only this process can make the launch, and it cannot be forked because
+            CannotTuneError: Only this process can make the launch, but it cannot be forked because
                 it has a context on a GPU.
         """
         if self._options.workers != 0:
@@ -494,8 +496,9 @@ class TuningRun(Result):
     ) -> RemoteBench:
         """Return a bench in expendable processes for a launch that cannot be sent.
 
-        On the CPU, these are forks of this process. On a GPU, a worker receives placeholders for
-        objects that cannot be sent, which suffices if the launch does not use them.
+        On the CPU, these processes are forks of this process. On a GPU, a worker receives
+        placeholders for objects that cannot be sent, which is sufficient if the launch does not use
+        these objects.
         """
         if self._measuring.on_gpu:
             try:
@@ -509,7 +512,7 @@ class TuningRun(Result):
     def _opened(
         self, launch: TunedCall, expected: Sequence[Candidate], replaces: bool = False
     ) -> RemoteBench:
-        """Return a bench whose workers have made the launch, on shared memory where possible."""
+        """Return a bench whose workers have remade the launch, on shared memory where possible."""
         own = self._measuring.on_gpu and self._make_measuring is None
         shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
         part, sent = launch, None
@@ -539,10 +542,10 @@ class TuningRun(Result):
         return self._pools
 
     def _prepare(self, space: int) -> None:
-        """Do the preparations of this process in threads, while workers make the launch.
+        """Do the preparations of this process in threads, while workers recreate the launch.
 
-        The search model is not loaded if all configurations are timed: it is not needed then, and
-        loading it would delay them.
+        If all configurations are timed, the search model is not loaded, because it is not needed
+        and loading it would delay the timing.
         """
         if self._measuring.on_gpu and not self._prepared:
             self._prepared = True
@@ -554,9 +557,10 @@ class TuningRun(Result):
 
     @cached_property
     def _triton(self) -> tuple[str, str]:
-        """The hash of Triton's files, and the path of the Triton that has them, for the workers.
+        """The hash of Triton's files, and the path of the Triton installation with these files.
 
-        Both are empty if workers compute the hash, or may have another Triton.
+        They are passed to workers. Both are empty if workers compute the hash themselves, or may
+        have a different Triton.
         """
         if not self._measuring.on_gpu:
             return "", ""
@@ -593,7 +597,7 @@ class TuningRun(Result):
 
 
 def _make_launching_ready() -> None:
-    """Make Triton load what it needs before the first launch of a process."""
+    """Make Triton load what the first launch of a process needs."""
     triton_versions.import_argument_types()
     with suppress(Exception):  # the launch raises and reports it, too
         triton_versions.load_compiler()

@@ -26,28 +26,28 @@ Save = Callable[[Trial], None]
 #: If a launch takes at most this many seconds, all configurations that are compiled ahead are
 #: timed, because waiting for all compilations and then choosing would take as long.
 _SHORT_S = 5e-3
-#: A bench in this process or in workers.
+#: A bench that runs configurations in this process, or one that runs them in workers.
 AnyBench = Bench | RemoteBench
 
 
 @dataclass(kw_only=True)
 class TuningResult(Result):
-    """The results of a problem, which are filled in while it is tuned; it passed with a winner.
+    """The results of a problem, filled in while it is tuned; passed if there is a winner.
 
     Attributes:
         problem: The kernel, key and device.
         space: Number of candidates in the space.
         location: File and line of the kernel.
-        trials: Trials by configuration key, stored ones included, in the order of the search.
-        new: Keys of the configurations tried in this run.
+        trials: Trials by configuration key, including stored trials, in the order of the search.
+        new: Keys of the configurations that were tried in this run.
         winner: The winning configuration, or None.
         final: Samples in seconds of the last comparison of finalists, by key.
-        reference: Key of the configuration that outputs were compared with.
+        reference: Key of the configuration with whose outputs the others were compared.
         complete: True if the search was not interrupted.
         notes: Notes for the user.
         bound: Percentage by which, with confidence, the best configuration found may be slower than
             the best of the space; None if `within` was not requested.
-        present: Key of the configuration in use before; None if unknown.
+        present: Key of the configuration that was in use before; None if unknown.
         constants: Integer arguments of the launch by name.
         bit_classes: Which configurations give equal bits; None if this was not requested.
     """
@@ -69,7 +69,7 @@ class TuningResult(Result):
 
     @property
     def failures(self) -> list[Trial]:
-        """All trials if none of them can win, with reasons; otherwise nothing."""
+        """All trials, with reasons, if none of them can win; otherwise empty."""
         return [] if self.winner else list(self.trials.values())
 
     @property
@@ -105,14 +105,14 @@ class Tuning:
     """Tunes one problem.
 
     Args:
-        result: Filled in as tuning proceeds, so that an interruption loses nothing.
+        result: Receives results as tuning proceeds, so that an interruption loses nothing.
         space: All candidates of the space.
-        bench: Runs the configurations, here or in workers.
+        bench: Runs the configurations, in this process or in workers.
         options: Options of the search, and limits of its duration.
         known: Stored results of the problem.
         save: Called with each new trial.
         others: Costs of the candidates for other keys, nearest key first.
-        hint: Returns cost estimates from compiled code.
+        hint: Function that returns cost estimates from compiled code.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class Tuning:
         self._began = time.monotonic()
         self._sweeps = False
         self._run = 0
-        #: Number of trials before the first configuration that ran, and number of those that were
-        #: not shared. They do not count towards the budget of a level of effort.
+        #: Number of trials before the first configuration that ran, and how many of these trials
+        #: were not shared. These trials do not count towards the budget of a level of effort.
         self._vain = self._vain_run = 0
 
     def recall(self) -> bool:
-        """Take all results from the store, without the bench; return whether it has them."""
+        """Take all results from the store, without the bench; return whether the store has them."""
         usable, result = self._known, self._result
         if not (self._options.by_effort and self._stored.complete):
             return False
@@ -162,7 +162,7 @@ class Tuning:
         return True
 
     def run(self) -> None:
-        """Try candidates until the budget is spent, then compare the best alternately."""
+        """Try candidates until the budget is spent, then compare the best ones alternately."""
         try:
             self._search()
             self._result.complete = True
@@ -176,7 +176,7 @@ class Tuning:
 
     # ---- the search
     def _search(self) -> None:
-        for candidate in self._space:  # the first one that runs becomes the reference
+        for candidate in self._space:  # the first candidate that runs becomes the reference
             if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
         self._sweeps = self._may_sweep()
@@ -201,7 +201,7 @@ class Tuning:
             return
 
     def _may_sweep(self) -> bool:
-        """Return whether to try all configurations: launches are short, and all are compiled."""
+        """Return whether to try all configurations: launches are short, and all are precompiled."""
         costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
         if not (self._options.may_sweep and costs and isinstance(self._bench, RemoteBench)):
             return False
@@ -235,7 +235,7 @@ class Tuning:
 
     # ---- trials
     def _costs(self, batch: Sequence[Candidate]) -> list[float | None]:
-        """Try candidates, and return their costs; those beyond the budget get no trial."""
+        """Try candidates, and return their costs; candidates beyond the budget get no trial."""
         trials = self._result.trials
         new: list[Candidate] = []
         for candidate in batch:
@@ -264,7 +264,7 @@ class Tuning:
                 self._save(trial)
 
     def _with_predicted_bits(self, trial: Trial) -> Trial:
-        """Return a trial that cannot win if its outputs on a GPU contradict the prediction."""
+        """Return a trial, which cannot win if its outputs on a GPU contradict predicted bits."""
         classes = self._result.bit_classes
         on_gpu = self._result.problem.device.startswith("cuda:")
         if classes is None or not on_gpu or trial.bit_equal is not False or not trial.reference:
@@ -281,7 +281,7 @@ class Tuning:
         return self._bench.attempts(candidates, self._out_of_time)
 
     def _keep_winner(self) -> None:
-        """Add the stored winner if the search left it out, as may happen with a smaller budget."""
+        """Add the stored winner if the search left it out, which a smaller budget may cause."""
         stored = self._known.get(self._stored.winner or "")
         left_out = stored is not None and stored.key not in self._result.trials
         if stored is not None and left_out and stored.key in self._by_key:
@@ -296,10 +296,11 @@ class Tuning:
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: TuningEntry) -> dict[str, Trial]:
-        """Return stored trials that were verified as strictly as now, or more strictly.
+        """Return stored trials that were verified at least as strictly as is now required.
 
-        Returns nothing if no configuration could win: a fault of the launch may have caused that,
-        for example a grid that raised, and the launch is not part of the problem's identity.
+        The result is empty if no configuration could win: this may be due to a fault of the launch,
+        such as a grid that raised an exception, and the launch is not part of the problem's
+        identity.
         """
         checks = self._options.checks
         accepted = {str(checks), str(replace(checks, sanitize=True))}
@@ -315,7 +316,7 @@ class Tuning:
         ]
 
     def _distinct(self) -> list[tuple[Candidate, float]]:
-        """Return one configuration per distinct launch, the one with the lowest resource use."""
+        """Return one configuration per distinct launch: the one with the lowest resource use."""
         by_launch: dict[str, tuple[Candidate, float]] = {}
         for candidate, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
             key = self._result.trials[candidate.key].same_as or candidate.key
@@ -327,7 +328,7 @@ class Tuning:
         return min(timed, key=lambda pair: (pair[1], pair[0].index))[0] if timed else None
 
     def _settled(self) -> bool:
-        """Return whether the stored winner still wins; then nothing is measured."""
+        """Return whether the stored winner still wins, in which case nothing is measured."""
         stored = self._by_key.get(self._stored.winner or "")
         if stored is None or not self._stored.final or stored.key not in self._result.trials:
             return False

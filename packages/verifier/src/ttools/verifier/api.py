@@ -147,14 +147,14 @@ def subject_of(
 
 
 def _word(function: str | Callable[..., Any], what: str) -> str:
-    """Return `FILE.py:NAME` of a function that has a usual name."""
+    """Return `FILE.py:NAME` for the reference or inputs; `FILE.py` alone gets the usual name."""
     if isinstance(function, str) and _is_file(function):
         function = f"{function}:{what}"
     return word_of(function, what)
 
 
 def _is_file(word: str) -> bool:
-    """Return whether a word names a file, and not a function of a file."""
+    """Return whether a text names a whole file, rather than a function in a file."""
     return ":" not in word or Path(word).is_file()
 
 
@@ -166,7 +166,7 @@ def _source(file: str) -> str:
 
 
 def _candidate_in(file: str, others: dict[str, str]) -> str:
-    """Return the name of the function of a file that is the candidate.
+    """Return the name of the function in a file that is the candidate.
 
     This is `candidate`, or the only public function at the top level that is neither the reference,
     nor the inputs, nor a Triton kernel.

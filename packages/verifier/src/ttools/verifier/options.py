@@ -11,8 +11,9 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import SEVERITIES, Severity
 
-#: Function that receives the numbers of cases that were run and that failed, and the activity that
-#: follows the cases, such as "reducing the inputs of failure 1 of 2"; it is empty before.
+#: Function that receives the number of cases that were run, the number of cases that failed, and
+#: the current activity after the cases, such as "reducing the inputs of failure 1 of 2". The
+#: activity is empty while cases are run.
 Progress: TypeAlias = Callable[[int, int, str], None]
 #: Default of the maximum number of cases.
 MOST_CASES = 400

@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Compare executions of a test with the marker instead of calling it once."""
+    """Compare several executions of a test that has the marker, instead of calling it once."""
     marker = pyfuncitem.get_closest_marker(_MARKER)
     if marker is None:
         return None
@@ -71,8 +71,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def ttools_verify() -> Callable[..., Any]:
     """Return a function that verifies a candidate and fails the test if the verdict is `fail`.
 
-    A verdict of `inconclusive` skips the test with the reason. The function has the arguments of
-    `ttools.verifier.verify` and returns its result.
+    If the verdict is `inconclusive`, the test is skipped with the reason. The function has the
+    arguments of `ttools.verifier.verify` and returns its result.
     """
 
     def check(candidate: Any, reference: Any = None, inputs: Any = None, **options: Any) -> Any:

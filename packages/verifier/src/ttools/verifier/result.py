@@ -16,7 +16,7 @@ Outcome = Literal["passed", "failed", "unknown"]
 OUTCOMES: Mapping[Verdict, Outcome] = MappingProxyType(
     {"fail": "failed", "inconclusive": "unknown", "pass": "passed"}
 )
-#: The classes of failures; classes that are likely to cause others come first.
+#: The classes of failures; classes that are likely to cause other failures come first.
 CLASSES = (
     "not_computed_by_kernel",
     "stale_state",
@@ -29,8 +29,9 @@ CLASSES = (
     "exception",
     "wrong_values",
 )
-#: The classes of failures that a failure of each class can cause. Memory that a kernel should not
-#: read contains what other programs or earlier calls left there, so results vary with both.
+#: For each class of failures, the classes of failures that it can cause. If a kernel reads memory
+#: that it should not read, this memory contains what other programs or earlier calls left there, so
+#: results vary with both.
 CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "memory": frozenset(
@@ -40,8 +41,8 @@ CONSEQUENCES: Mapping[str, frozenset[str]] = MappingProxyType(
         "unwritten": frozenset(["stale_state", "nondeterministic", "wrong_values"]),
     }
 )
-#: Verdict for accesses at all sizes that a process of the candidate has proved; the process can
-#: falsify this.
+#: Verdict for accesses at all sizes that were proved in a process of the candidate, which can
+#: falsify this verdict.
 CLAIMED = "claimed"
 #: Aspects that a verification does not check; the report lists them.
 NOT_JUDGED = (
@@ -62,18 +63,19 @@ class Failure:
         choices: Labels of the other parameters of `inputs`.
         seed: Seed that was passed to `inputs`.
         values: Kind of special values; `drawn` for none.
-        values_of: Other kinds for single arguments, by name.
+        values_of: Kinds of values for single arguments that differ from `values`, by name.
         views: Memory layouts by argument.
         shared: Two arguments that were one tensor.
-        only_grad: The only argument whose gradient was computed; empty for all.
+        only_grad: The only argument whose gradient was computed; empty if all gradients were
+            computed.
         config: Number of the autotuner's configuration.
         after: Sizes, choices, seed and values of each earlier call in the same process.
         where: Line of the user's code, as `file:line` or `file:line:column`.
         excerpt: Source of this line, with carets under the expression; empty if unknown.
-        witness: Program and lane of a finding, and values of variables there.
+        witness: Program and lane of a finding, and the values of variables there.
         condition: A clause that says for which sizes and parameters the failure occurs, found by
             changing those of the reduced inputs; empty if no simple condition is known.
-        help: Advice of a finding.
+        help: Advice that a finding gives.
         rounding: Sentence on whether rounding errors explain the failure; empty if unknown.
         consequence_of: Class of another failure that explains this one and, unlike this one, has a
             source line; empty if there is none.
@@ -111,9 +113,9 @@ class Failure:
 
 
 def ranked(failures: Iterable[Failure]) -> tuple[Failure, ...]:
-    """Return failures in the order of `CLASSES`, those that others explain at the end.
+    """Return failures in the order of `CLASSES`; failures that others explain come last.
 
-    A failure with a source line explains those without one that it can cause.
+    A failure with a source line explains every failure without a source line that it can cause.
     """
     ordered = sorted(failures, key=lambda failure: CLASSES.index(failure.failure))
     located = [failure.failure for failure in ordered if failure.where]
@@ -134,12 +136,13 @@ class Replay:
         verified: If True, the plan of each case gave correct results in a process without the
             candidate, and all plans could be executed on inputs that the candidate never saw.
         cases: Number of cases that were repeated.
-        unseen: Number of those that were repeated on inputs that the candidate never saw.
-        reasons: Reasons why cases were not repeated, or only on inputs that the candidate saw.
+        unseen: Number of cases that were repeated on inputs that the candidate never saw.
+        reasons: Reasons why cases were not repeated, or were repeated only on inputs that the
+            candidate saw.
         separate: False if the process that evaluates the reference has loaded the candidate's file,
             so that the candidate could have changed the reference.
-        seed: The hidden seed, from which random sizes and the other inputs follow, also if replay
-            is off; None if it is unknown.
+        seed: The hidden seed, which determines random sizes and the inputs that the candidate never
+            saw, even if replay is off; None if it is unknown.
     """
 
     verified: bool = False
@@ -152,17 +155,17 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification(Result):
-    """The result of a run; it passed if the verdict is `pass`.
+    """The result of a run; it passes if the verdict is `pass`.
 
     Attributes:
         verdict: `pass` if every case was correct, `fail` if there are failures, and `inconclusive`
             otherwise.
         reason: Reason of an inconclusive verdict, or what weakens a pass; empty if there is none.
-        failures: Failures, at most one of each class; those that others explain come last.
+        failures: Failures, at most one of each class; failures that others explain come last.
         warnings: Findings that are not failures, in the form of failures.
         covered: Number of cases by kind, and other data about the cases.
         notes: Notes for the user, such as reasons of an inconclusive verdict.
-        replay: Summary of the verification by replay; a pass that was not verified in this way is
+        replay: Summary of the verification by replay; a pass that was not verified by replay is
             weaker.
         seconds: Duration of the run in seconds.
         candidate: The candidate as `FILE.py:NAME`, for reports.
@@ -180,7 +183,7 @@ class Verification(Result):
 
     @property
     def passed(self) -> bool:
-        """True if every case was correct; False if there are failures or no verdict."""
+        """True if every case was correct; False if there are failures or there is no verdict."""
         return self.verdict == "pass"
 
     @property
@@ -190,12 +193,12 @@ class Verification(Result):
 
     @property
     def is_weaker(self) -> bool:
-        """True for a pass that a candidate could have falsified, as it is not based on replay."""
+        """True for a pass that the candidate could have falsified, as it is not based on replay."""
         return self.passed and not self.replay.verified
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """Limits of the run: aspects of the candidate that it does not check."""
+        """Limits of the run: aspects of the candidate that the run does not check."""
         return NOT_JUDGED[:1] if "gpu" in self.covered else NOT_JUDGED
 
     def as_dict(self) -> dict[str, Any]:

@@ -23,8 +23,9 @@ def verify_here(
         subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
         options: Limits and choices of the verification.
         write_tests: Folder for test files; None to write none.
-        report_progress: Called before each call with the numbers of cases that were run and that
-            failed, and the activity that follows the cases; the activity is empty before.
+        report_progress: Called before each call with the number of cases that were run, the number
+            of cases that failed, and the current activity after the cases; the activity is empty
+            while cases are run.
 
     Raises:
         UsageError: The reference or the inputs cannot be loaded.

@@ -28,7 +28,7 @@ __all__ = ["WatchedRun", "watch"]
 class WatchedRun(ContextDecorator, Result):
     """A run that records values, as a context manager and as a decorator; created by `watch`.
 
-    It may be entered several times, and then records the values of all of these runs.
+    It may be entered several times; it then records the values of all of these runs.
     """
 
     def __init__(self, interpretation: Interpretation, values: WatchedValues) -> None:
@@ -58,7 +58,7 @@ class WatchedRun(ContextDecorator, Result):
 
     @property
     def comparison(self) -> Comparison:
-        """Compare the values recorded so far with those of another run.
+        """Compare the values recorded so far with those of the run given by `compare`.
 
         Raises:
             UsageError: No comparison was requested, or the runs have nothing in common.
@@ -76,7 +76,7 @@ class WatchedRun(ContextDecorator, Result):
         return [*self._interpretation.skipped, *([] if first is None else [first])]
 
     def picture(self, target: str = "") -> Picture:
-        """Return a page with the values, loads and stores so far, which notebooks display.
+        """Return a page with the values, loads and stores recorded so far, which notebooks display.
 
         Args:
             target: The program's name, for the title.

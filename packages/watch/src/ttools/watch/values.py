@@ -17,7 +17,7 @@ from ttools.watch.variables.selectors import EVERYTHING
 
 #: Default maximum of recorded bytes.
 DEFAULT_LIMIT = 1 << 28
-#: Value of `against` for a comparison with the kernels' source, run as Python.
+#: Value of `against` that requests a comparison with the kernels' source, run as Python.
 EAGER = "eager"
 
 
@@ -26,7 +26,7 @@ class WatchedValues:
 
     Args:
         names: Names of variables and lines; empty for everything.
-        trace: File for the trace; by default, it is kept in memory.
+        trace: File for the trace; by default, the trace is kept in memory.
         programs: Programs whose values are recorded.
         seed: Seed of `random:N` in `programs`.
         limit: Maximum number of bytes of recorded values.
@@ -82,8 +82,8 @@ class WatchedValues:
     def begin(self) -> None:
         """Begin to write the trace, which overwrites an existing file.
 
-        This is separate from the constructor, so that a file is not overwritten if arguments of
-        the run are invalid.
+        This is not done in the constructor, so that no file is overwritten if arguments of the run
+        are invalid.
 
         Raises:
             UsageError: The file cannot be written.
@@ -107,7 +107,7 @@ class WatchedValues:
 
     @property
     def comparison(self) -> Comparison:
-        """Compare all values recorded so far.
+        """Compare all values recorded so far with those of the other run.
 
         Raises:
             UsageError: No comparison was requested, or the runs have no values in common.

@@ -1,6 +1,6 @@
 """`ttools inspect`: shows how a kernel is compiled for a GPU, which need not be present.
 
-With `--lock`, the costs of kernels are written to a file, or compared with one.
+With `--lock`, the costs of kernels are written to a file, or compared with those in a file.
 """
 
 from __future__ import annotations
@@ -625,7 +625,7 @@ def _against(
 
 
 def _save(inspections: Sequence[Inspection], folder: Path) -> None:
-    """Write each stage to a file; equal names get numbers."""
+    """Write each stage to a file; files with equal names are numbered."""
     from ttools.core.compilation.annotation import SUFFIXES
 
     with file_errors(f"write to `{folder}`"):

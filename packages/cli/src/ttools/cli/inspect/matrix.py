@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ttools.core.compilation.config_matrix import ConfigMatrix, Configured
     from ttools.core.gpus.targets import Target
 
-#: The largest number of differences from another version of Triton in the text.
+#: Maximum number of differences from another version of Triton that the text report lists.
 _MOST_DIFFERENCES = 10
 
 FailOn = Literal["kernel", "config", "never"]

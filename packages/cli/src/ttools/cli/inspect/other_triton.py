@@ -98,7 +98,7 @@ def matrix_by(other: OtherTriton, words: Sequence[str]) -> dict[str, Any]:
         words: The arguments of `ttools` for the matrix as JSON.
 
     Raises:
-        TtoolsError: The command fails there.
+        TtoolsError: The command fails in the other environment.
     """
     say("note", f"compiling with Triton {other.version} of {other.python}")
     made = subprocess.run(

@@ -58,7 +58,8 @@ def reduce_kernel(
 ) -> int:
     """Reduce the first kernel that does not compile; return the exit status."""
     if chosen.output is None:
-        # The report is a script, which output of the program must not interrupt.
+        # The report is a script on standard output, which must not be mixed with output of the
+        # program.
         keep_stdout_for_report("python", None)
     if module is None and code is None and words and is_kernel(words[0]):
         reduced = _reduced_kernel(words, chosen)

@@ -91,8 +91,8 @@ def _running(device_map: str | None) -> AbstractContextManager[object]:
 
     if gpu_usable() and device_map in (None, "off"):
         return nullcontext()
-    # Scripts may depend on results; an invalid access must not terminate the process. A GPU's
-    # autotuner would compile all configurations.
+    # Scripts may depend on results; an invalid access must not terminate the process. All
+    # configurations are compiled, as a GPU's autotuner would compile them.
     return sanitize(checks="memcheck", all_configs=True)
 
 

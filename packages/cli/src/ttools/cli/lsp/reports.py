@@ -44,7 +44,7 @@ class Loaded:
     """A report that was read from a file or written by a run.
 
     Attributes:
-        made: Time in seconds since 1970; for a run, the time of its start.
+        made: Time of the report in seconds since 1970; for a run, the time of its start.
         findings: Findings of a run of `sanitize`.
         lines: Line counts of a run of `profile`.
         status: Exit status of the script.
@@ -103,7 +103,7 @@ class Reports:
     loaded: dict[object, Loaded] = field(default_factory=dict)
 
     def findings(self) -> Iterator[tuple[SourceLocation, Finding, bool]]:
-        """Yield findings with their locations, and whether the file has changed since then."""
+        """Yield findings and their locations, and whether the file has changed since the report."""
         for report in self.loaded.values():
             for finding in report.findings:
                 location = shown_at(finding)

@@ -1,10 +1,10 @@
-"""The language server: requests of an editor, and the answers.
+"""The language server, which answers the requests of an editor.
 
 A run is only started by the commands `ttools.sanitize` and `ttools.profile`, or on saving if
 `sanitizeOnSave` is set. It is a process with its own streams and a time limit, and is killed
 together with its children. Settings come only from the editor, never from a project's
 `pyproject.toml`: opening an untrusted folder must not run its content. Findings are shown as
-diagnostics, counts in hovers.
+diagnostics, and counts are shown in hovers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _related(
 
 
 def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
-    """Return the range of a location in the editor's units; the whole line without a column."""
+    """Return the range of a location in the editor's units; the whole line if it has no column."""
     lines = source_lines(location.file)
     number = max(0, min(location.line, len(lines)) - 1)
     text = lines[number].rstrip() if lines else ""
@@ -171,7 +171,7 @@ def counts_text(row: LineCounts, stale: bool) -> str:
 SECTION = "ttools"
 #: Placeholder for the saved file in a line of `sanitizeOnSave`.
 FILE = "${file}"
-#: Settings that only the editor uses, to start the server, but that it also sends to the server.
+#: Settings that the editor needs only to start the server, but that it also sends to the server.
 _EDITORS_OWN = frozenset({"command"})
 
 
@@ -181,8 +181,8 @@ class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         reports: Files of `sanitize` and `profile --format json` to show and reload; relative to the
             workspace.
-        sanitize_on_save: Arguments of `ttools sanitize`, a line for each run on saving a Python
-            file; empty by default.
+        sanitize_on_save: Arguments of `ttools sanitize`, one line for each run to start when a
+            Python file is saved; empty by default.
         sanitize_options: Options of the runs that the command `ttools.sanitize` starts.
         limit_seconds: Time limit of a run.
     """
@@ -201,8 +201,7 @@ class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_editor_settings(sent: Any) -> EditorSettings:
-    """Return the settings that an editor has sent, either the section or an object that contains
-    it.
+    """Return the settings that an editor sent: the section, or an object that contains it.
 
     Raises:
         UsageError: A setting does not exist or has another type.

@@ -14,7 +14,8 @@ _MOST = 100
 def readable_name(kernel: str) -> str:
     """Return a kernel's name without mangling, return type and parameters, shortened if very long.
 
-    Names stay unchanged if neither torch, if it was imported, nor a C++ library can demangle them.
+    A name stays unchanged if neither torch (which is used only if it was imported) nor a C++
+    library can demangle it.
     """
     if not kernel.startswith("_Z"):
         return kernel

@@ -54,7 +54,7 @@ def write_tables_of(
 def write(
     profiled: ProfileAnalysis, form: str, output: Path | None, lines: bool, target: str, status: int
 ) -> None:
-    """Write another format: `json`, `csv`, `chrome` or `html`.
+    """Write a profile in one of the other formats: `json`, `csv`, `chrome` or `html`.
 
     Args:
         profiled: Analysis of a run.
@@ -117,9 +117,7 @@ def _compilations(report: SpecialisationReport) -> Iterator[Table]:
 
 
 def _metric_table(title: str, metrics: Sequence[Metric], rows: Sequence[Row]) -> Table:
-    """Return a table of kernels and metrics; metrics of a source line get a column for its
-    position.
-    """
+    """Return a table of kernels and metrics; rows for source lines have a position column."""
     placed = any(metric.name == "line" for metric in metrics)
     shown = [metric for metric in metrics if metric.name != "line"]
     texts = [metric for metric in shown if metric.kind == "text"]
@@ -244,7 +242,7 @@ def _projected(row: Mapping[Any, Any]) -> str:
 
 
 def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
-    """Return operations and unique bytes per second, by the measured time or else the bound."""
+    """Return operations and unique bytes per second, by the measured time or else by the bound."""
     taken = row["mean_s"] if on_device else row["bound_s"]
     return row["flops"] / taken, row["unique_bytes"] / taken
 

@@ -54,8 +54,8 @@ def read_shapes(
     Other parameters of `inputs` get the first values that `ttools tune` would pass.
 
     Args:
-        words: Words `NAME=VALUE,…`, where a value may be a range: `LOW:HIGH` doubles from one to
-            the other, `LOW:HIGH:STEP` adds.
+        words: Words `NAME=VALUE,…`, where a value may be a range: `LOW:HIGH` doubles the value from
+            LOW to HIGH, and `LOW:HIGH:STEP` adds STEP repeatedly.
         module: The module that contains `draw`, and optionally `DOMAIN` and `TUNE`.
         draw: The function that returns arguments.
 
@@ -254,7 +254,7 @@ def profile_sweep_command(
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    """Return the functions' names, with the name of the file where two are equal."""
+    """Return the functions' names, preceded by the names of their files if two are equal."""
     if len(set(words)) < len(words):
         twice = next(word for word in words if words.count(word) > 1)
         raise UsageError(f"`{twice}` is named twice")

@@ -159,7 +159,7 @@ def _title(row: Row) -> str:
 
 
 def _meaning(profiled: ProfileAnalysis, rows: Sequence[Row]) -> str:
-    """Explain bound and projection: briefly, or with all assumptions if the user asks for them."""
+    """Explain the bound and the projection: briefly, or with all assumptions if the user asks."""
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
     from ttools.profiler.gpu_time.roofline import condition_of, doubts_of
 
@@ -313,7 +313,7 @@ class _Blocks:
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
         """Yield advice; equal advice for several lines is shown once.
 
-        If a kernel has much advice, the last pieces and further evidence are only named.
+        If there is much advice on a kernel, the last pieces and further evidence are only named.
         """
         from ttools.profiler.report.advice import lines_text
 
@@ -364,7 +364,7 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _letters(names: Iterable[str]) -> dict[str, str]:
-    """Return a letter for each specialisation if there are several."""
+    """Return a letter for each named specialisation; they have names only if there are several."""
     numbered = enumerate(filter(None, names))
     return {
         name: ascii_uppercase[n] if n < len(ascii_uppercase) else f"#{n + 1}"
@@ -423,7 +423,7 @@ def _time(row: Row) -> str:
 
 
 def _work(row: Row) -> str:
-    """Return operations and bytes per launch, with their range and the reason if estimated."""
+    """Return operations and bytes per launch; if estimated, also the range and the reason."""
     if is_sampled(row):
         parts = [
             (amount(row["flops"]), " flop", _range(row, "flops")),

@@ -158,7 +158,7 @@ def _bytes(memory: str | None, gpu: str | None) -> int | None:
     """Return the number of bytes of memory that the options specify; None without options.
 
     Raises:
-        UsageError: Both are given, or one of them cannot be read.
+        UsageError: Both options are given, or one of them cannot be read.
     """
     if memory is not None and gpu is not None:
         raise UsageError("give either --memory or --gpu, not both")

@@ -1,4 +1,4 @@
-"""Proofs for all sizes of what a function or a script launches, and their reports."""
+"""Proofs for all sizes about the launches of a function or a script, and their reports."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`ttools reproduce`: bits of results from run to run, in all configurations, for all batches."""
+"""`ttools reproduce`: whether results are bitwise equal in all runs, configurations and batches."""

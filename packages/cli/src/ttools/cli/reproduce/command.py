@@ -1,4 +1,4 @@
-"""`ttools reproduce`: determines whether the results of a function have equal bits on a GPU."""
+"""`ttools reproduce`: determines whether a function's results are bitwise reproducible on a GPU."""
 
 from __future__ import annotations
 

@@ -537,7 +537,7 @@ def _run(
     timeout: float | None,
     quiet: bool,
 ) -> tuple[int | None, TtoolsError | None]:
-    """Run the work; a failure of ttools must not discard earlier findings."""
+    """Run the work; most errors of ttools are returned, so that earlier findings are not lost."""
     try:
         # Progress output would overwrite the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):

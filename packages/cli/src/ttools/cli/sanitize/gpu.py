@@ -27,7 +27,7 @@ def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
         cpu_options: Options that only apply to the CPU, with their values.
 
     Raises:
-        UsageError: The work is not a program, or such an option was given.
+        UsageError: The work is not a program, or an option that only applies to the CPU was given.
     """
     if not isinstance(work, Target):
         what = "a record" if isinstance(work, Replay) else "a .ttir file"
@@ -67,7 +67,7 @@ def prepare(
 
 
 def run(target: Target, checked: GpuSanitization) -> tuple[int | None, TtoolsError | None]:
-    """Run the program; a failure of ttools must not discard earlier findings."""
+    """Run the program; return errors of ttools if there are launches or findings to report."""
     try:
         return checked.run(target), None
     except UsageError:

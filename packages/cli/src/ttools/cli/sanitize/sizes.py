@@ -27,14 +27,14 @@ def prove_instead(
         work: The script of `--all-sizes`; None for the function of `--sizes`.
         words: Words of the command line.
         sizes: Ranges such as `n=1:4096`.
-        refused: Options that cannot be combined with these, with their values.
+        refused: Options that cannot be combined with `--sizes` or `--all-sizes`, with their values.
         device_map: Mapping of the CUDA devices that a script names.
 
     Returns:
         The exit status.
 
     Raises:
-        UsageError: Such an option is given, or the words do not name a function.
+        UsageError: One of the refused options is given, or the words do not name a function.
     """
     option = "--sizes" if work is None else "--all-sizes"
     for name, value in refused.items():

@@ -1,7 +1,8 @@
 """`ttools tune check`: finds useless, ambiguous and failing entries of configuration files.
 
-Without a program, only the files are read. With one, its launches show which entries are used, and
-their configurations are tried: verified on this machine, or compiled for GPUs.
+Without a program, only the files are read. With a program, its launches show which entries are
+used, and the configurations in these entries are tried: verified on this machine, or compiled for
+GPUs.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ class _Trial:
         program: The program as the user named it.
         inputs: The file with the inputs of a kernel, or None.
         files: The files whose entries are tried.
-        reference: Function that computes the expected outputs; empty for the first configuration.
+        reference: Function that computes the expected outputs; if empty, the first configuration
+            does.
         rtol: Relative tolerance; None for that of the dtype.
         timeout: Time limit of a configuration in seconds.
         threads: Number of threads of a launch.
@@ -177,7 +179,7 @@ class _Trial:
     _untried: dict[str, None] = field(default_factory=dict)
 
     def run(self, gpus: Sequence[Gpu]) -> int:
-        """Run the program once for each GPU, or once without one; return its exit status."""
+        """Run the program once for each GPU, or once if no GPU is given; return its exit status."""
         from ttools.tuner.configs.checks import AutotunedCalls
 
         take_over_from_upstream("ttools tries the configurations")

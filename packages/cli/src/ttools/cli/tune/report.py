@@ -64,7 +64,7 @@ class TuningView:
 
     @cached_property
     def _same(self) -> list[Trial]:
-        """Return the configurations that lead to the same launch as another one."""
+        """Return the configurations that lead to the same launch as another configuration."""
         winner = self.entry.winner
         return [t for t in self._ranked if t.same_as and t.status == "ok" and t.key != winner]
 
@@ -157,7 +157,7 @@ class TuningView:
         return "" if best is None or best.projection is None else projected_text(best, star=False)
 
     def less_certain(self) -> str:
-        """Return why projections with a star are less certain, if the winner's line omits it."""
+        """Return why projections with a star are less certain, unless the winner's line says it."""
         shown = [trial.projection for trial in self._able[:MOST_SHOWN]]
         why = dict.fromkeys(text for own in shown if own for text in own["outside"])
         stated = self.projected()

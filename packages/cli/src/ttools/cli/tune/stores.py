@@ -226,10 +226,10 @@ def read_stores(
     history: bool,
     only: Sequence[str],
 ) -> None:
-    """Carry out a subcommand on the stores that the other words name.
+    """Carry out the subcommand `words[0]` on the stores that the other words name.
 
     Raises:
-        UsageError: A store cannot be read, or the subcommand does not write that format.
+        UsageError: A store cannot be read, or the subcommand does not write the requested format.
     """
     word, files = words[0], [Path(file) for file in words[1:]]
     reading = READINGS[word]

@@ -43,7 +43,7 @@ def _text(string: str) -> str:
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:
-    """Return the lines of a stage with their source locations, without definitions of locations."""
+    """Return the lines of a stage with their source locations, omitting location definitions."""
     return list(_READERS[stage](text))
 
 
@@ -66,7 +66,7 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """Resolve a location to a position: the callee's if inlined, the first one if fused."""
+    """Resolve a location to a position: the callee's if inlined, the first part's if fused."""
     for _ in range(_DEEPEST):
         position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
@@ -79,10 +79,10 @@ def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
 
 
 def call_chains(ttgir: str) -> dict[int, list[SourceLocation]]:
-    """Return the positions that belong to each line of MLIR, by number of the line.
+    """Return the source positions of each line of MLIR, keyed by the line's number.
 
-    The first position is that of `StageLine`. The others are those of the calls that led to it if
-    the function was inlined, innermost first.
+    The first position is the one that `StageLine` has. If the code was inlined, the positions of
+    the calls that led to it follow, innermost first.
     """
     aliases = dict(_ALIAS.findall(ttgir))
     chains: dict[int, list[SourceLocation]] = {}

@@ -1,8 +1,8 @@
-"""The reasons for which Triton's cache on disk lacked a compiled kernel.
+"""Explains why Triton's cache on disk lacked a compiled kernel.
 
-Triton stores the options, the environment, the target and its version with each compiled kernel.
-To explain a miss, these data are compared with those of the cache's entries for the same kernel.
-The cache is read after the run.
+Triton stores the options, the environment, the target and its version with each compiled kernel. To
+explain a miss, this metadata is compared with that of the cache's other entries for the same
+kernel. The cache is read after the run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from ttools.core.location import shown_path
 from ttools.core.reports.report import counted
 from ttools.core.triton_versions import disk_cache_folder
 
-#: Data that Triton's compiler adds; everything else is part of the cache's key.
+#: Metadata that Triton's compiler adds; all other metadata is part of the cache's key.
 _RESULTS = frozenset(
     ("hash", "name", "shared", "tmem_size", "tensordesc_meta", "cluster_dims", "ptx_version")
 )
-#: Maximum number of kernels in the cache to search.
+#: If the cache has more entries than this, it is not searched.
 _MOST_ENTRIES = 20_000
-#: Names of these data in reports, where they differ from Triton's names.
+#: Names of metadata in reports, where they differ from Triton's names.
 _NAMES = {"source_files": "the file", "triton_version": "Triton's version"}
-_LONGEST_NAME = 150  # Triton cuts off the names of its files there
+_LONGEST_NAME = 150  # Triton truncates its file names to this length
 _LOCATION = re.compile(r"\s*loc\([^)]*\)")
 
 
 class CacheMisses:
-    """Explains the misses of a run.
+    """Explains the cache misses of a run.
 
     Args:
-        compilations: All compilations of the run; the entries that they stored are not compared.
-        folder: Folder of Triton's cache; by default the present one.
+        compilations: All compilations of the run; the cache entries that they stored are excluded
+            from the comparison.
+        folder: Folder of Triton's cache; by default the current one.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class CacheMisses:
 
     @cached_property
     def _entries(self) -> dict[str, list[tuple[Path, dict[str, Any]]]] | None:
-        """Return folder and data of the cache's entries for the run's kernels; None if too many."""
+        """Return folder and metadata of cache entries for the run's kernels; None if too many."""
         assert self._folder is not None
         entries_of: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         try:
@@ -132,7 +133,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 
 def _header(folder: Path, entry: LoggedCompilation) -> str | None:
-    """Return the line of a stored kernel that declares its parameters, without locations."""
+    """Return the line of a stored kernel that declares its parameters, with locations removed."""
     path = folder / f"{entry.source.name[:_LONGEST_NAME]}.source"
     try:
         lines = path.read_text("utf-8").splitlines()

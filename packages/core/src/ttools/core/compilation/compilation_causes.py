@@ -1,8 +1,8 @@
 """The causes of compilations: how a variant of a kernel differs from the most similar earlier one.
 
-Triton compiles another variant if an integer argument is 1, is divisible by 16 or is neither, if a
-pointer is or is not aligned to 16 bytes, if a type, a constant, the block of a descriptor or an
-option changes, and if the kernel is decorated again.
+Triton compiles another variant if an integer argument changes between the classes 1, multiple of 16
+and any other value; if a pointer's alignment to 16 bytes changes; if a type, a constant, the block
+of a descriptor or an option changes; and if the kernel is decorated again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Kind = Literal[
 ]
 
 _MISSING = object()
-#: Options that Triton takes from the environment, with the variable.
+#: Options that Triton reads from the environment, each with the variable that sets it.
 _ENVIRONMENT = {
     "debug": "TRITON_DEBUG or `debug=`",
     "instrumentation_mode": "TRITON_INSTRUMENTATION_MODE",
@@ -96,9 +96,9 @@ class Cause:
     """The cause of a compilation.
 
     Attributes:
-        compared: Number of the most similar earlier compilation of the kernel, from 1; None for
-            the first compilation.
-        differences: What distinguishes the variant from it.
+        compared: Number of the most similar earlier compilation of the kernel, from 1; None for the
+            first compilation.
+        differences: The differences between the variant and that earlier one.
     """
 
     compared: int | None
@@ -111,7 +111,7 @@ class Cause:
 
 
 def causes(compilations: Sequence[LoggedCompilation]) -> list[Cause]:
-    """Return the causes of the compilations of one kernel, which must be in order."""
+    """Return the causes of the compilations of one kernel, which must be in chronological order."""
     return [_cause(compilations[:n], entry) for n, entry in enumerate(compilations)]
 
 
@@ -147,7 +147,7 @@ class _Leaf:
 
     Attributes:
         type: Triton's type; `constexpr` for a constant.
-        constant: Value of the constant; `_MISSING` if it is none.
+        constant: Value of the constant; `_MISSING` if this is not a constant.
         hints: Properties of the value, such as divisibility by 16.
         declared: True if the parameter is annotated as `tl.constexpr`.
     """
@@ -176,7 +176,7 @@ class _Leaf:
         return any(name == "tt.divisibility" for name, _ in self.hints)
 
     def described(self, kind: Kind) -> str:
-        """Describe the value as far as it matters for a difference of a kind."""
+        """Describe the property of the value that matters for this kind of difference."""
         if self.constant is None:
             return "None"
         if self.constant is not _MISSING:
@@ -289,7 +289,7 @@ def _options(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Diff
 
 
 def _redefinition(before: Any, now: Any) -> list[Difference]:
-    """Describe why a kernel that is defined at the same line is another object."""
+    """Describe why a kernel defined at the same line is a different object than before."""
     if before.src != now.src:
         return [
             Difference(
@@ -330,7 +330,7 @@ def _same_variant(before: LoggedCompilation, now: LoggedCompilation) -> Differen
 def launch_keywords(entry: LoggedCompilation) -> dict[str, Any]:
     """Return the options that the launch sets, such as `num_warps=8`, without those Triton adds.
 
-    If Triton's key is unreadable, all options of the variant are returned.
+    If Triton's key cannot be parsed, all options of the variant are returned.
     """
     keywords = _keywords(entry.key)
     if not keywords:
@@ -341,7 +341,8 @@ def launch_keywords(entry: LoggedCompilation) -> dict[str, Any]:
 def _keywords(key: str) -> dict[str, Any]:
     """Return the keywords of a launch from the end of Triton's key; empty if they are unreadable.
 
-    The key is the text of the specialisation, a list, followed by the text of a dictionary.
+    The key consists of the specialisation, printed as a list, and the options, printed as a
+    dictionary.
     """
     start = key.rfind("]{")
     try:

@@ -1,8 +1,8 @@
 """The compilations of a run, in order, with their durations and the launches that used them.
 
-`observe_compilations` observes the step at which Triton finds that it has no variant of a kernel
-for a launch, and the launches themselves. A launch costs one look-up in a dictionary. What caused a
-compilation is determined afterwards, see `compilation_causes.py`.
+`observe_compilations` observes the launches, and the step in which Triton finds that it has no
+variant of a kernel for a launch. This adds one dictionary look-up to each launch. The causes of the
+compilations are determined afterwards, see `compilation_causes.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ _ALWAYS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
 #: Options that depend on the target or on the kernel's files, not on the launch.
 _OF_TARGET = ("arch", "backend_name", "warp_size", "ptx_version", "supports_fp8e4nv")
 
-#: The compilation in progress, by `id` of the log, because logs may be nested.
+#: The compilation in progress for each log, by `id` of the log; logs may be nested.
 _compiling: ContextVar[Mapping[int, LoggedCompilation]] = ContextVar(
     "ttools_logged_compilations", default=MappingProxyType({})
 )
 _in_trial: ContextVar[bool] = ContextVar("ttools_launch_is_a_trial", default=False)
-#: Identifies the call of an autotuned kernel that is in progress, which launches configurations.
+#: Identifies the call of an autotuned kernel that is in progress; one such call may launch several
+#: configurations.
 _tuned_call: ContextVar[object] = ContextVar("ttools_tuned_call", default=None)
 
 
@@ -49,12 +50,13 @@ class LoggedCompilation:
         warm_up: True if `kernel.warmup` requested it, so that nothing was launched.
         earlier_launches: Number of launches of the kernel before the one that needed the variant. A
             call of an autotuned kernel counts as one launch.
-        seconds: Duration; it includes what a cache on disk does.
+        seconds: Duration, including the time for accesses to a cache on disk.
         phases: Seconds by stage of Triton's compiler; empty if unknown.
-        cached: True if it was loaded from Triton's cache on disk; None if unknown.
+        cached: True if the kernel was loaded from Triton's cache on disk; None if unknown.
         always_compiles: True if TRITON_ALWAYS_COMPILE disabled that cache.
         metadata: Triton's data about the compiled kernel; empty if unknown.
-        launches: Number of launches that used the variant, without those of an autotuner's search.
+        launches: Number of launches that used the variant, except launches of an autotuner's
+            search.
         trials: Number of launches by which an autotuner timed the variant.
         failed: True if the compiler raised an exception.
     """
@@ -100,12 +102,13 @@ class CompilationLog:
         self._lock = threading.Lock()
         self._by_kernel: dict[int, LoggedCompilation | None] = {}
         self._kept: list[Any] = []  # keeps compiled kernels alive, so that their ids stay unique
-        #: Number of launches of each kernel, and the autotuned call to which the last one belongs.
+        #: For each kernel, the number of its launches and the autotuned call that made the last
+        #: one.
         self._launches: dict[Any, tuple[int, object]] = {}
         self._by_triton: set[Any] = set()
 
     def by_kernel(self) -> list[list[LoggedCompilation]]:
-        """Return the compilations of each kernel, in the order of the first one."""
+        """Return the compilations by kernel, in the order of each kernel's first compilation."""
         groups: dict[tuple[str, int, str], list[LoggedCompilation]] = {}
         for entry in self.compilations:
             groups.setdefault(entry.kernel, []).append(entry)
@@ -181,7 +184,7 @@ class CompilationLog:
             entry.phases, entry.cached, entry.metadata = times.seconds, times.cached, times.metadata
 
     def _unfinished(self, source: Any) -> LoggedCompilation | None:
-        """Return the compilation to which a call of the compiler in another thread belongs."""
+        """Return the unfinished compilation that a compiler call in another thread belongs to."""
         function = getattr(source, "fn", None)
         with self._lock:
             for entry in self.compilations:
@@ -302,7 +305,7 @@ def _identified(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reported_options(options: Any) -> dict[str, Any]:
-    """Return the options that a launch may set: the usual ones, and others that it did set."""
+    """Return the options to report: the usual ones, and those that differ from their defaults."""
     defaults = {f.name: f.default for f in fields(options)} if is_dataclass(options) else {}
     return {
         name: value

@@ -1,9 +1,9 @@
 """Explains errors of Triton's front end: the values that caused them, and what to write instead.
 
 Triton's message names a rule of its language, for example "arange's range must be a power of 2".
-The explanation adds what Triton's message lacks: that `B` is 48 in this launch, and that 64 with a
-mask is needed. It is found from the text of the message, the node of the kernel's source that
-Triton was compiling, and the constants of the function that contains it.
+The explanation adds what Triton's message lacks: for example, that `B` is 48 in this launch, and
+that 64 with a mask is needed. It is derived from the text of the message, the node of the kernel's
+source that Triton was compiling, and the constants of the function that contains the node.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ class Failure:
 
     Attributes:
         message: Triton's message, without the excerpt of the source.
-        node: Node of the kernel's source that was being compiled; for an error in a function that
-            the kernel calls, the call.
+        node: Node of the kernel's source that was being compiled. If the error is in a function
+            that the kernel calls, this is the call.
         parameters: Names of the kernel's parameters.
-        constants: Values of those that are constants, by name.
-        ones: Those that are compiled as the constant 1 because 1 was passed for them.
+        constants: Values of the constant parameters, by name.
+        ones: Names of the parameters that are compiled as the constant 1 because 1 was passed for
+            them.
     """
 
     message: str
@@ -35,7 +36,7 @@ class Failure:
     ones: frozenset[str]
 
     def value(self, node: ast.AST) -> int | None:
-        """Return the value of a literal or of a constant parameter; None if it is unknown."""
+        """Return the integer value of a literal or a constant parameter; None if it is unknown."""
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
         if isinstance(node, ast.Name) and type(self.constants.get(node.id)) is int:
@@ -43,7 +44,7 @@ class Failure:
         return None
 
     def parameters_used(self) -> list[str]:
-        """Return the parameters in the arguments of the call that was being compiled."""
+        """Return the parameters that occur in the arguments of the call that was being compiled."""
         call = self.node.iter if isinstance(self.node, ast.For) else self.node
         if not isinstance(call, ast.Call):
             return []
@@ -65,11 +66,11 @@ def explanation(
     """Return what caused an error of Triton's front end and what to write instead.
 
     Args:
-        error: The error. In a launch, its traceback must be complete, because the values of the
-            kernel's constants are read from its frames.
+        error: The error. For an error in a launch, its traceback must be complete, because the
+            values of the kernel's constants are read from the frames of the traceback.
         constants: The kernel's constants by name, for a compilation without a launch.
         parameters: Names of all of the kernel's parameters, for a compilation without a launch; by
-            default those of the constants.
+            default the names in `constants`.
 
     Returns:
         One or two sentences; empty if the error is unknown.
@@ -102,7 +103,7 @@ def explain_in_message(error: BaseException) -> None:
 
 
 def message_in_one_line(error: BaseException) -> str:
-    """Return the message of an error, without the excerpt of the source, with its explanation."""
+    """Return an error's message with its explanation, but without the source excerpt."""
     if not is_compilation_error(error):
         return str(error).strip().partition("\n")[0]
     message = " ".join(_failure(error).message.split())
@@ -123,7 +124,8 @@ def _failure(error: Any) -> Failure:
             constants = {n: values[i,] for i, n in enumerate(parameters) if (i,) in values}
             declared = {p.name for p in function.params if p.is_constexpr}
             ones = frozenset(n for n in constants if n not in declared and constants[n] == 1)
-    # The error of a function that the kernel calls is the cause of the error at the call.
+    # If the error is in a function that the kernel calls, it is the `__cause__` of the error
+    # reported for the call.
     message, cause = error.error_message, error.__cause__
     while not message and cause is not None:
         message = getattr(cause, "error_message", None) or (
@@ -134,7 +136,7 @@ def _failure(error: Any) -> Failure:
 
 
 def _frames(error: BaseException) -> Iterator[Mapping[str, Any]]:
-    """Yield the local variables of the frames of an error, outermost first."""
+    """Yield the local variables of each frame in an error's traceback, outermost first."""
     entry = error.__traceback__
     while entry is not None:
         yield entry.tb_frame.f_locals
@@ -286,7 +288,7 @@ def _none(failure: Failure, _: re.Match[str]) -> str:
 
 
 def _type(text: str) -> tuple[tuple[int, ...], str]:
-    """Return shape and element type of a type, such as `<['16'], fp32>` or `int32`."""
+    """Return the shape and element type of a printed type, such as `<['16'], fp32>` or `int32`."""
     match = re.fullmatch(r"<\[(?P<shape>[^]]*)\], (?P<dtype>\w+)>", text)
     if match is None:
         return (), text
@@ -320,7 +322,7 @@ _NODES = {
     "ClassDef": "kernels cannot define classes",
     "Delete": "variables of kernels cannot be deleted: leave out the statement",
 }
-#: Explanations that depend on values, by a pattern of Triton's message.
+#: Explanations that depend on values, by a regular expression for Triton's message.
 _WITH_VALUES: dict[str, Callable[[Failure, re.Match[str]], str]] = {
     r"arange's range must be a power of 2": _range_size,
     r"Shape element \d+ must be a power of 2": _shape_size,
@@ -341,7 +343,7 @@ _WITH_VALUES: dict[str, Callable[[Failure, re.Match[str]], str]] = {
     r"'constexpr_type' object has no attribute|'NoneType' object has no": _none,
     r"Both operands must be same dtype\. Got (?P<a>\w+) and (?P<b>\w+)": _operand_types,
 }
-#: Explanations of errors of the launch itself, by a pattern of the message.
+#: Explanations of errors of the launch itself, by a regular expression for the message.
 _OF_LAUNCHES = {
     r"Unsupported function referenced: <function (?P<name>[\w.]+)": "decorate `{name}` with "
     "`@triton.jit`, because kernels cannot call functions of Python",
@@ -350,7 +352,7 @@ _OF_LAUNCHES = {
     r"Keyword argument (?P<name>\w+) was specified but unrecognised": "`{name}` is neither a "
     "parameter of the kernel nor a launch option such as `num_warps`",
 }
-#: Other explanations, by a pattern of Triton's message.
+#: Other explanations, by a regular expression for Triton's message.
 _PLAIN = {
     r"unsupported tensor index": "elements of a block cannot be selected by an index or a slice: "
     "load them with their own offsets, reduce with `tl.sum(tl.where(index == i, x, 0))`, or use "

@@ -1,7 +1,7 @@
 """A matrix of a kernel's configurations by GPU: which ones fit, and what they need.
 
-Each configuration is compiled for each GPU, which need not be present. The verdicts follow from the
-launch rules, the occupancy from the limits of the GPU's multiprocessors.
+Each configuration is compiled for each GPU, which need not be present. The launch rules determine
+whether a configuration fits; the limits of the GPU's multiprocessors determine its occupancy.
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ class Cell:
         target: Name of the architecture.
         verdict: Whether the configuration can be launched.
         rule: Name of the launch rule that it breaks; empty if it breaks none.
-        reason: Reason why it cannot be launched: its needs and the limit, or a compiler's error.
-        needs: Its requirements; those that are not known are None.
+        reason: Reason why it cannot be launched: the requirement and the exceeded limit, or a
+            compiler's error.
+        needs: Its requirements; unknown ones are None.
         spilled: Bytes per thread that did not fit into registers; None if unknown.
         local: Bytes of local memory per thread: spilled values and arrays. A GPU driver reports
             only this sum, which Triton calls `n_spills`. None if unknown.
-        occupancy: None if the limits of the GPU are unknown, or if it cannot be launched.
+        occupancy: Occupancy of the GPU; None if the limits of the GPU are unknown, or if the
+            configuration cannot be launched.
     """
 
     target: str
@@ -95,7 +97,7 @@ class KernelMatrix:
     """The configurations of one kernel for one launch, by GPU.
 
     Attributes:
-        parameters: Specialisations of those parameters that have the same one in all
+        parameters: Specialisations of the parameters that are specialised alike in all
             configurations.
     """
 
@@ -124,16 +126,16 @@ class KernelMatrix:
         }
 
     def column(self, target: str) -> list[tuple[ConfigRow, Cell]]:
-        """Return the cells of a GPU with their rows."""
+        """Return all cells for one GPU, each with its row."""
         return [(row, cell) for row in self.rows for cell in row.cells if cell.target == target]
 
     def best(self, target: str) -> float | None:
-        """Return the highest occupancy of a configuration on a GPU; None if none is known."""
+        """Return the highest known occupancy of a configuration on a GPU; None if none is known."""
         shares = [cell.share for _, cell in self.column(target) if cell.share is not None]
         return max(shares, default=None)
 
     def lost(self, cell: Cell) -> float | None:
-        """Return how far a configuration's occupancy is below the best, as a share of the best."""
+        """Return the relative difference between a cell's occupancy and the best one on its GPU."""
         best = self.best(cell.target)
         return 1 - cell.share / best if best and cell.share is not None else None
 
@@ -159,7 +161,7 @@ class ConfigMatrix:
                     yield kernel, row, cell
 
     def unusable(self) -> list[tuple[KernelMatrix, str]]:
-        """Return kernels with the GPUs on which none of their configurations can be launched."""
+        """Return each kernel and GPU for which no configuration of the kernel can be launched."""
         return [
             (kernel, target)
             for kernel in self.kernels
@@ -239,8 +241,8 @@ def examine(source: KernelSource, target: Target) -> Cell:
     Raises:
         TtoolsError: NVIDIA's binary tools are missing.
     """
-    # The needs that are known early are compared first: an assembler may take minutes for a kernel
-    # that is far too large.
+    # The requirements that are known early are checked first: an assembler may take minutes for a
+    # kernel that is far too large.
     needs = GpuNeeds(
         threads=int(source.options.get("num_warps", 4)) * target.threads,
         cluster=int(source.options.get("num_ctas", 1)),
@@ -300,7 +302,7 @@ def make_matrix(
     Args:
         launches: For each launch, the kernel in all of its configurations, at least one.
         targets: The GPUs for which kernels are compiled.
-        made: Called after each cell.
+        made: Function to call after each completed cell.
 
     Raises:
         TtoolsError: NVIDIA's binary tools are missing.
@@ -351,14 +353,15 @@ _SHORT = {
 }
 _WIDTH = 80
 _COLUMN = 8
-#: Limits of the text, so that it fits on a screen: rows of all kernels, and reasons.
+#: Limits of the text, so that it fits on a screen: the number of rows of all kernels, and the
+#: number of reasons.
 _MOST_ROWS, _MOST_REASONS = 12, 5
-#: The largest number of kernels for which the text has a line for each GPU.
+#: The largest number of kernels for which the text contains a line for each GPU.
 _MOST_DESCRIBED = 2
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a cell in at most seven characters: the occupancy, or the limit that is exceeded."""
+    """Format a cell in at most seven characters: the occupancy, or the limit that is exceeded."""
     if cell.verdict == "does_not_compile":
         return "error"
     if cell.verdict == "does_not_fit":
@@ -413,12 +416,12 @@ def _table(kernel: KernelMatrix, targets: Sequence[str], most: int) -> Iterator[
 
 
 def row_label(row: ConfigRow, common: Mapping[str, Any]) -> str:
-    """Return the values of a configuration that are not equal in all configurations."""
+    """Format the values of a configuration that are not the same in all configurations."""
     return config_text({n: v for n, v in row.values.items() if n not in common})
 
 
 def column_line(kernel: KernelMatrix, target: str) -> str:
-    """Return how many configurations a GPU can run, and their highest and lowest occupancy."""
+    """Describe how many configurations a GPU can run, and their highest and lowest occupancy."""
     column = kernel.column(target)
     fitting = [(row, cell) for row, cell in column if cell.verdict == "fits"]
     text = f"{target}: {len(fitting)} of {len(column)} fit"
@@ -443,7 +446,7 @@ def column_line(kernel: KernelMatrix, target: str) -> str:
 def reasons(matrix: ConfigMatrix) -> Iterator[str]:
     """Yield one sentence for each configuration that cannot be launched on some GPUs.
 
-    GPUs with the same reason share a sentence.
+    GPUs for which the reason is the same are named in one sentence.
     """
     united: dict[tuple[str, str], list[str]] = {}
     for kernel, row, cell in matrix.refused():

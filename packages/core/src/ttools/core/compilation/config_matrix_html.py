@@ -25,15 +25,16 @@ from ttools.core.reports.page_template import PageSummary, Point, render_page
 from ttools.core.reports.report import config_text, counted
 
 _PAGE = Path(__file__).parent / "matrix_page"
-#: The strongest colour of a cell in percent, at which its text is still legible.
+#: Maximum colour intensity of a cell, in percent; text on it is still legible.
 _STRONGEST = 60
 
 
 def matrix_page(matrix: ConfigMatrix, compared: Sequence[Sequence[str]] = ()) -> str:
-    """Return an HTML document.
+    """Return the matrix as an HTML document.
 
     Args:
-        compared: For each other version of Triton, a heading and the differences from it.
+        compared: For each other version of Triton, a heading followed by the differences from that
+            version.
     """
     return render_page(
         _PAGE,

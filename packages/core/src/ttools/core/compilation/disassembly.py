@@ -14,7 +14,7 @@ _SECONDS = 120
 
 
 def disassemble(cubin: bytes) -> str:
-    """Return machine code with source lines and those of inlined calls, as nvdisasm prints it.
+    """Return nvdisasm's output for a cubin, with source lines, including those of inlined calls.
 
     Raises:
         TtoolsError: The tool is missing or failed.
@@ -32,7 +32,7 @@ def code_sections(cubin: bytes) -> dict[str, bytes]:
     """
     (table,) = struct.unpack_from("<Q", cubin, 40)
     size, count, names = struct.unpack_from("<HHH", cubin, 58)
-    # For each section: offset of its name, offset of its content, and length.
+    # Each section's name offset, content offset, and content length.
     headers = [struct.unpack_from("<I20xQQ", cubin, table + n * size) for n in range(count)]
     texts = cubin[headers[names][1] :]
     named = {
@@ -43,7 +43,7 @@ def code_sections(cubin: bytes) -> dict[str, bytes]:
 
 
 def resource_usage(cubin: bytes) -> dict[str, int]:
-    """Return resources by name: registers per thread (`REG`), bytes of `STACK` and `SHARED`, ….
+    """Return a kernel's resources by name: registers (`REG`), bytes of `STACK` and `SHARED`, ….
 
     Raises:
         TtoolsError: The tool is missing or failed.

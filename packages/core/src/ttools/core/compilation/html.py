@@ -1,6 +1,6 @@
 """The HTML page of inspections, which shows the source next to each stage, line by line.
 
-Markup, style and script are in `page/`.
+Markup, styles and script are in `page/`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttools.core.reports.page_template import render_page
 from ttools.core.reports.report import counted
 
 _PAGE = Path(__file__).parent / "page"
-#: The stage to show first, if the compilation has one of these.
+#: The stages that are shown first, if the compilation has one of them.
 _FIRST = ("ptx", "amdgcn")
 
 
@@ -42,7 +42,7 @@ def write_page(
         inspections: Inspected kernels, in the order of display.
         stages: Names of the stages to show; empty for all.
         compared: Two inspections whose figures are shown side by side.
-        repeated: Parameters that cause compilations of these kernels.
+        repeated: Parameters that cause recompilations of these kernels.
     """
     return render_page(
         _PAGE,
@@ -57,7 +57,7 @@ def write_page(
 
 
 def _heading(inspections: Sequence[Inspection]) -> str:
-    """Return the title of one kernel, or the number of kernels, which the page lists below."""
+    """Return the title if there is one kernel, else the number of kernels and the GPUs."""
     titles = list(dict.fromkeys(map(title, inspections)))
     if len(titles) < 2:
         return "".join(titles)
@@ -100,7 +100,7 @@ def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[s
 def _source(
     inspection: Inspection, stages: dict[str, list[StageLine]]
 ) -> tuple[str, int, list[str]]:
-    """Return the kernel's file, the number of its first line, and its lines."""
+    """Return the path of the kernel's file, the number of the first line, and the lines."""
     function = inspection.source.function
     if function is not None:
         text, first = inspect.getsourcelines(function.fn)

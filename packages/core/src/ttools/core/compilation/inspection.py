@@ -1,6 +1,6 @@
 """Inspections of compiled kernels: their resources and code, as data, as text and in notebooks.
 
-Two kernels can be compared figure by figure. `html.py` makes HTML pages.
+Two kernels can be compared figure by figure. `html.py` generates HTML pages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ttools.core.location import SourceLocation, shown_line, shown_place, source
 from ttools.core.reports.notebook import Code, Part, ShowsItself, Table, Text, place_cells
 from ttools.core.reports.report import counted
 
-#: Default values of options; options with these values are not printed.
+#: Default values of options; options with these values are omitted from the text.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
@@ -64,8 +64,10 @@ class Inspection(ShowsItself):
     """A kernel compiled for a target, with the properties of the compiled code.
 
     Attributes:
-        recompiled: The changes that made another compilation necessary; empty for the first one.
-        gpu: The GPU as the user names it, such as `h100 (sm_90)`; empty for the target's name.
+        recompiled: The changes that made another compilation necessary; empty for the first
+            compilation.
+        gpu: The GPU as the user names it, such as `h100 (sm_90)`; if empty, the target's name is
+            used.
     """
 
     compilation: Compilation
@@ -298,7 +300,7 @@ def _summary(inspection: Inspection) -> Iterator[str]:
 
 
 def summary_sections(inspection: Inspection) -> list[tuple[str, list[str]]]:
-    """Return headings and lines of the summary, without the layouts; the first has no heading."""
+    """Return headings and lines of the summary, without the layouts; the first heading is empty."""
     source = inspection.source
     origin = [f"launched from {shown_line(source.launched)}"] if source.launched else []
     if inspection.recompiled:
@@ -372,7 +374,7 @@ def _location_text(location: SourceLocation | None) -> str:
 
 
 def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
-    """Yield the lines of a stage below the source lines that they come from."""
+    """Yield the lines of a stage, each group preceded by the source line that it comes from."""
     yield f"--- {stage}"
     lines = annotate(stage, inspection.compilation.text(stage))
     for location, group in groupby(lines, key=lambda line: line.source):
@@ -386,7 +388,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
-    """Return table rows: a heading, then one row per figure with both values and their ratio."""
+    """Return a table's rows: a heading row, then for each figure both values and their ratio."""
     second = other.figures()
     rows = [
         (name, _figure(value), _figure(second[name]), _change(value, second[name]))

@@ -49,7 +49,7 @@ class MatrixInstructions:
 
 
 def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
-    """Return the accesses to global memory by line, in the order of the source."""
+    """Return the accesses to global memory by source line, in the order of the lines."""
     read = _ptx_access if compilation.target.backend == "cuda" else _amd_access
     counts: Counter[tuple[SourceLocation | None, str, int]] = Counter()
     for line in _assembly(compilation):
@@ -65,7 +65,7 @@ def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
 
 
 def matrix_instructions(compilation: Compilation) -> list[MatrixInstructions]:
-    """Return the matrix instructions by line, in the order of the source."""
+    """Return the matrix instructions by source line, in the order of the lines."""
     counts: Counter[tuple[SourceLocation | None, str]] = Counter()
     for line in _assembly(compilation):
         name = _MATRIX.search(line.text)
@@ -148,7 +148,7 @@ _PLAIN_DOT = re.compile(r"\btt\.dot\b.*-> tensor<[^>]*#blocked")
 
 
 def _short(name: str) -> str:
-    """Remove the parts of a name that do not affect speed."""
+    """Remove the parts of an instruction name that do not affect speed."""
     if name.startswith("v_"):
         return name
     words = [w for w in name.split(".") if w not in ("sync", "aligned", "row", "col")]

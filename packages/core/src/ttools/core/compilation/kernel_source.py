@@ -19,7 +19,7 @@ _TYPE = re.compile(
 )
 _TORCH_NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "B": "i1"}
 _MOST_DECORATORS = 8
-#: Suffixes of types in signatures: divisible by 16, and equal to 1.
+#: Suffixes of types in signatures: `16` for values divisible by 16, `1` for the value 1.
 _DIVISIBLE, _ONE = "16", "1"
 
 
@@ -37,12 +37,12 @@ class KernelSource:
         constants: Values of constants by index path: `(2,)` is the third parameter, `(2, 0)` the
             first element of a tuple that is passed for it.
         hints: Triton's attributes of parameters, such as divisibility by 16, by index path.
-        options: Launch options: num_warps, num_stages, …
+        options: Launch options, such as num_warps and num_stages.
         path: Path of the TTIR file; None for a function.
         described: Descriptions of the parameters by name, for a TTIR file only.
         launched: `file:line` of the launch.
-        compiled: Triton's `CompiledKernel` from a launch, which can be reused for the target of the
-            launch; None if there is none.
+        compiled: Triton's `CompiledKernel` from a launch; it can be reused for the target of that
+            launch. None if there is none.
     """
 
     name: str
@@ -68,7 +68,7 @@ class KernelSource:
         return hash(self._key)
 
     def specialises_like(self, other: KernelSource) -> bool:
-        """Return whether the function, the specialisation and all options present in both agree."""
+        """Return whether function, specialisation and the options that both have are equal."""
         return (
             self.function is other.function
             and self.parameters() == other.parameters()
@@ -115,7 +115,7 @@ class KernelSource:
 
 
 def _element(path: tuple[int, ...]) -> str:
-    """Return the subscripts of an element of a tuple; empty for a parameter itself."""
+    """Format the subscripts of an element of a tuple, such as `[0]`; empty for a parameter."""
     return "".join(f"[{index}]" for index in path[1:])
 
 
@@ -135,7 +135,7 @@ def _comparable(value: Any) -> object:
 
 
 def kernel_within(value: Any) -> Any:
-    """Return the `JITFunction` inside decorators; None if there is none."""
+    """Return the `JITFunction` wrapped by decorators; None if there is none."""
     from triton.runtime.jit import JITFunction
 
     for _ in range(_MOST_DECORATORS):
@@ -162,9 +162,9 @@ def source_of_signature(function: Any, signature: str, options: Mapping[str, Any
 
     Args:
         function: The kernel as a `JITFunction`.
-        signature: One entry per parameter, separated by commas: a type such as `*fp32` or `i32`,
-            with `:16` for values divisible by 16 or `:1` for the value 1; or the value of a
-            constant.
+        signature: One entry per parameter, separated by commas. An entry is either a type such as
+            `*fp32` or `i32`, with `:16` for values divisible by 16 or `:1` for the value 1, or the
+            value of a constant.
 
     Raises:
         UsageError: An entry is invalid, or the number of entries is wrong.

@@ -26,8 +26,8 @@ from ttools.core.triton_versions.version import installed_triton
 
 SCHEMA = "ttools.perf-lock/1"
 #: Total projected time of all launches of a specialisation, in microseconds. If this figure is
-#: known and has a limit, no other figure is checked: over the commit history of a library, the
-#: other figures were worse predictors of regressions.
+#: known and has a limit, no other figure is checked: in the commit history of a library, the other
+#: figures were worse predictors of regressions.
 PROJECTED = "projected time"
 #: The allowed increase (or decrease, where smaller is worse) of each figure, relative to the stored
 #: value. The file can override them. Figures without a limit are stored for information.
@@ -71,8 +71,9 @@ class Entry:
         triton: Version of Triton that compiled it.
         parameters: Specialisation of each parameter.
         figures: Values by name, see `LIMITS`.
-        lines: Number of instructions by text of the source line.
-        costs: For each figure of launches, the amount by text of the source line.
+        lines: Number of instructions for each source line, by the text of the line.
+        costs: For each figure that describes launches, the amount for each source line, by the text
+            of the line.
     """
 
     kernel: str
@@ -85,7 +86,7 @@ class Entry:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def by_text(self, figure: str) -> Mapping[str, float]:
-        """Return the contribution of each line to a figure; for static figures, instructions."""
+        """Return each line's contribution to a figure; for static figures, its instructions."""
         return self.costs.get(figure, self.lines)
 
     @property
@@ -95,7 +96,7 @@ class Entry:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Return the kernel and the target, which are the same for all its specialisations."""
+        """Return the kernel and the target, which all specialisations of the kernel share."""
         return (self.kernel, self.target)
 
 
@@ -135,7 +136,7 @@ def instructions_by_line(inspection: Inspection) -> Counter[SourceLocation | Non
 
 
 def _is_code(stage: str, text: str) -> bool:
-    """Return whether a line of a listing is an instruction other than padding."""
+    """Return whether a line of a listing contains an instruction that is not padding."""
     if stage == "sass":
         address, _, code = text.partition("*/")
         return "/*" in address and code.split()[:1] not in ([], ["NOP"])

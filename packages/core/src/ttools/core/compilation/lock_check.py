@@ -92,7 +92,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Stored entries and current compilations with total costs to compare; usually one of each."""
+    """Stored entries and current compilations whose total costs are compared; usually one each."""
 
     before: Sequence[Entry]
     now: Sequence[CurrentCosts]
@@ -127,7 +127,7 @@ def compare(lock: Lock, current: Iterable[CurrentCosts]) -> Comparison:
 
 
 def _pairs(before: Sequence[Entry], now: Sequence[CurrentCosts]) -> Iterator[_Pair]:
-    """Pair entries with current costs by specialisation, then by kernel, then by target."""
+    """Pair entries with current costs by specialisation, the rest by kernel, then by target."""
     keys: tuple[Callable[[Entry], Hashable], ...] = (
         lambda entry: entry.key,
         lambda entry: entry.place,
@@ -172,7 +172,7 @@ def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Itera
 
 
 def _worse(pair: _Pair, limits: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yield the figures that exceed their limits; only times if compilations are summed."""
+    """Yield each figure that exceeds its limit; if compilations are summed, only projected time."""
     alone = len(pair.before) == len(pair.now) == 1
     for name, limit in limits.items():
         olds = [item.figures.get(name) for item in pair.before]

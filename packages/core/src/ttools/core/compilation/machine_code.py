@@ -1,7 +1,6 @@
 """Instructions and loops of NVIDIA machine code, read from a listing.
 
-A loop ends with a backward branch. If the loop counter has constant bounds, the trip count is
-known.
+A loop ends with a backward branch. The trip count is known if the loop counter has constant bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ Line = tuple[str, int]
 _INSTRUCTION = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z0-9_]+(?:\.[A-Za-z0-9_]+)*)\s*(.*?)\s*;"
 )
-#: A source line; if it was inlined, the next such line in the listing is that of the call.
+#: A source line; if it belongs to an inlined function, the next such line in the listing is that of
+#: the call.
 _PLACE = re.compile(r'//## File "((?:[^"\\]|\\.)*)", line (\d+)( inlined at)?')
 _LABEL = re.compile(r"^(\.L_\w+):")
 _TARGET = re.compile(r"\((\.L_\w+)\)|(\.L_x_\d+)")
@@ -68,7 +68,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: the instructions from `first` to `last`, which is the backward branch.
+    """A loop: the instructions from `first` to `last`; the last one is the backward branch.
 
     Attributes:
         parent: Index of the enclosing loop.
@@ -92,7 +92,7 @@ class MachineCode:
     inner: Sequence[int | None] = field(default=())
 
     def body(self, number: int | None) -> Iterator[tuple[int, Instruction]]:
-        """Yield the instructions directly in a loop, with their indices; None for no loop."""
+        """Yield index and instruction for the code directly in a loop, or for None, in no loop."""
         for at, instruction in enumerate(self.instructions):
             if self.inner[at] == number:
                 yield at, instruction
@@ -142,7 +142,10 @@ def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
 def _detours(
     instructions: Sequence[Instruction], labels: Mapping[str, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges that a floating-point test may skip and that contain calls, loops or spills."""
+    """Yield ranges of rarely executed instructions, which a floating-point test may skip.
+
+    Such a range contains a call, a loop or a spill.
+    """
     for at, instruction in enumerate(instructions):
         target = _target(instruction, labels)
         if not instruction.guard or target is None or target <= at + 1:
@@ -188,7 +191,7 @@ _UNIFORM = re.compile(r"\bUP\d\b")
 
 
 def constant_trip_count(code: MachineCode, loop: Loop) -> float | None:
-    """Return the trip count of a loop whose counter has constant start, step and end, else None."""
+    """Return a loop's trip count if its counter has constant start, step and end, else None."""
     body = code.instructions[loop.first : loop.last + 1]
     guard = body[-1].guard.lstrip("!")
     for compared in reversed(body):

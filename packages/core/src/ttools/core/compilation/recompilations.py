@@ -1,10 +1,10 @@
-"""Finds parameters whose specialisation makes Triton recompile a kernel, and what it gains.
+"""Finds parameters whose specialisation makes Triton recompile a kernel, and its benefit.
 
-Triton compiles another variant of a kernel if an integer argument is 1, is divisible by 16, or is
-neither. For example, a kernel that is launched with `num_seqs` 2, 1 and 16 is compiled three times.
-`do_not_specialize` leaves one variant. To determine what this costs, that variant is compiled as
-well, and the widths of its accesses to global memory are compared with those of the most
-specialised variant.
+Triton compiles separate variants of a kernel for an integer argument that is 1, one that is
+divisible by 16, and any other one. For example, a kernel that is launched with `num_seqs` 2, 1 and
+16 is compiled three times. With `do_not_specialize`, there is only one variant. To determine what
+this costs, that variant is compiled as well, and the widths of its accesses to global memory are
+compared with those of the most specialised variant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.core.location import SourceLocation
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowedAccess:
-    """A line whose accesses to global memory become narrower.
+    """A line whose accesses to global memory become narrower if a parameter is not specialised.
 
     Attributes:
         location: The line of the kernel; None if it is unknown.
@@ -45,8 +45,8 @@ class Recompilation:
             avoided only when none of these parameters is specialised.
         specialisations: The specialisations of the parameter, in the order of their compilation.
         compilations: Number of compilations of the kernel for the target.
-        avoidable: Number of these that do not occur without the specialisation.
-        remedy: The argument of `triton.jit` that avoids them.
+        avoidable: Number of compilations that do not occur without the specialisation.
+        remedy: The argument of `triton.jit` that avoids these compilations.
         narrowed: Accesses that become narrower without the specialisation.
     """
 
@@ -92,7 +92,7 @@ class Recompilation:
 def recompilations(inspections: Sequence[Inspection]) -> list[Recompilation]:
     """Return the parameters that cause compilations, those with the most compilations first.
 
-    For each of them, the kernel is compiled once more.
+    The kernel is compiled once more for each such parameter.
 
     Raises:
         CompilationError: Triton's compiler rejects the kernel without the specialisation.
@@ -115,7 +115,8 @@ def _of_kernel(group: Sequence[Inspection]) -> Iterator[Recompilation]:
     ]
     single = [item for entry in specialised if (item := _avoided(group, [entry]))]
     yield from single
-    # If two arguments are 1 in the same launches, neither alone causes a compilation.
+    # If two arguments are 1 in exactly the same launches, a compilation is avoided only if neither
+    # of them is specialised.
     if len(specialised) > 1:
         together = _avoided(group, specialised, more_than=sum(item.avoidable for item in single))
         if together is not None:
@@ -129,12 +130,12 @@ def _kinds(sources: Sequence[KernelSource], name: str) -> list[str]:
 def _avoided(
     group: Sequence[Inspection], parameters: Sequence[tuple[int, str]], more_than: int = 0
 ) -> Recompilation | None:
-    """Return the compilations that are avoided if parameters are not specialised.
+    """Return the compilations that are avoided if the given parameters are not specialised.
 
     Args:
         group: The compilations of a kernel for a target.
         parameters: Indices and names of the parameters.
-        more_than: The result is None unless it avoids more compilations than this.
+        more_than: Return None unless more than this number of compilations is avoided.
     """
     sources = [inspection.source for inspection in group]
     general = sources
@@ -205,7 +206,7 @@ def _names(function: Any, option: str) -> list[str]:
 
 
 def _narrowed(inspection: Inspection, general: KernelSource) -> tuple[NarrowedAccess, ...]:
-    """Return the lines whose accesses are narrower in the general variant than in a special one."""
+    """Return the lines whose accesses are narrower in the general variant than in this one."""
     before = _narrowest(inspection)
     now = _narrowest(Inspection(compile_for(general, inspection.target)))
     return tuple(
@@ -216,7 +217,7 @@ def _narrowed(inspection: Inspection, general: KernelSource) -> tuple[NarrowedAc
 
 
 def _narrowest(inspection: Inspection) -> dict[tuple[SourceLocation | None, str], int]:
-    """Return the width in bits of the narrowest access, by line and kind."""
+    """Return the width in bits of the narrowest access for each source line and kind of access."""
     narrowest: dict[tuple[SourceLocation | None, str], int] = {}
     for access in inspection.accesses:
         key = (access.location, access.kind)

@@ -104,7 +104,7 @@ def resources_of(compilation: Compilation) -> Resources:
 
 
 def allocated_needs(source: KernelSource, target: Target) -> GpuNeeds:
-    """Return the memory and threads that a kernel needs, long before machine code exists.
+    """Return the memory and threads that a kernel needs, without generating machine code.
 
     Raises:
         CompilationError: The target's compiler rejects the kernel.
@@ -129,13 +129,13 @@ def local_memory(usage: Mapping[str, int]) -> int:
 def spilled_bytes(local: int, ptx: str, moved: int | None = None) -> int:
     """Return how many bytes of a thread's local memory hold spilled registers.
 
-    The rest are arrays that the PTX declares. Triton 3.6 compiles the argument reduction of `sin`
-    with such an array of 28 bytes, for which ptxas reserves 32.
+    The remaining bytes are arrays that the PTX declares. Triton 3.6 compiles the argument reduction
+    of `sin` with such an array of 28 bytes, for which ptxas reserves 32.
 
     Args:
         local: Bytes of local memory per thread.
         ptx: The assembled PTX text.
-        moved: Bytes that spill stores and loads move according to ptxas; None if unknown.
+        moved: Number of bytes that spill stores and loads move according to ptxas; None if unknown.
     """
     if not local or moved == 0:
         return 0
@@ -152,7 +152,7 @@ _LOCAL_ARRAY = re.compile(r"^\s*\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+\S+\[(\d+)
 def _nvidia(compilation: Compilation) -> tuple[int, int, int, int]:
     usage = resource_usage(compilation.binary)
     local, ptx = local_memory(usage), compilation.texts["ptx"]
-    # Without local memory nothing is spilled, so the tools, which take a second, need not run.
+    # Without local memory nothing is spilled, so the tools need not run, which would take a second.
     moved = spill_traffic(compilation.assembled.output) if local else 0
     spilled = spilled_bytes(local, ptx, moved)
     moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass)) if spilled else 0
@@ -192,8 +192,8 @@ def occupancy(resources: Resources, limits: Limits) -> Occupancy:
     if resources.shared > limits.shared_per_block:
         allowed["shared memory"] = 0
     blocks = min(allowed.values())
-    # If several resources allow the same number of blocks, the last of them is reported: the limits
-    # on warps and blocks are preferred, because they do not depend on the kernel's code.
+    # If several resources allow the same number of blocks, the last one in the list is reported:
+    # the limits on warps and blocks are preferred, because they do not depend on the kernel's code.
     limited_by = [name for name, count in allowed.items() if count == blocks][-1]
     return Occupancy(
         blocks=blocks,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ttools.core.compilation.machine_code import Instruction, MachineCode
 
-#: A value per lane, modulo 2^32; None if it is unknown.
+#: One value per lane, modulo 2^32; None if the values are unknown.
 Lanes = NDArray[np.int64] | None
 
 _LANES = np.arange(32, dtype=np.int64)
@@ -45,7 +45,7 @@ def shared_wavefronts(code: MachineCode) -> dict[int, float]:
 
 
 def least_wavefronts(instruction: Instruction) -> float:
-    """Return the number of wavefronts of an access by all lanes if it has no bank conflicts."""
+    """Return the wavefronts of an access by all lanes in the absence of bank conflicts."""
     if instruction.name in ("LDSM", "STSM"):
         return float(instruction.bytes // 4)
     return max(1.0, instruction.bytes / _BANK)
@@ -66,7 +66,7 @@ def _wavefronts_of(instruction: Instruction, machine: _Machine) -> float:
 
 
 def _matrix_wavefronts(addresses: Lanes, matrices: int) -> float:
-    """Return the wavefronts of LDSM or STSM, where eight lanes address 16-byte rows of a matrix."""
+    """Return the wavefronts of LDSM or STSM; eight lanes address the 16-byte rows of a matrix."""
     if addresses is None:
         return float(matrices)
     rows = addresses[: 8 * matrices].reshape(-1, 8)
@@ -95,8 +95,9 @@ class _Machine:
         return np.ones(32, bool) if lanes is None else lanes
 
     def address(self, text: str) -> Lanes:
-        """Return the sum in brackets, such as `R3+UR4+0x10` or `R3.X4`; unknown uniform terms count
-        as 0.
+        """Return the address in brackets, a sum such as `R3+UR4+0x10` or `R3.X4`.
+
+        Unknown uniform terms count as 0.
         """
         total = _ZERO
         for term in text.replace("+-", "+~").split("+"):

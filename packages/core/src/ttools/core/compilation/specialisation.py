@@ -47,7 +47,7 @@ def _pairs(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, A
 def reason(earlier: Sequence[KernelSource], now: KernelSource) -> list[Change]:
     """Return the differences from the most similar earlier specialisation of the kernel.
 
-    It is empty for the first compilation.
+    The list is empty for the first compilation.
     """
     same = [source for source in earlier if source.function is now.function]
     return min((changes(source, now) for source in same), key=len, default=[])
@@ -61,7 +61,7 @@ def captured(
 
     Args:
         names: Names of the kernels to collect; empty for all.
-        on_source: Called with each of them before Triton compiles it.
+        on_source: Function to call with each specialisation before Triton compiles it.
     """
     from triton import knobs
 

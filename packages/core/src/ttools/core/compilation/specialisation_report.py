@@ -1,7 +1,7 @@
 """The report about the compilations of a run: causes, durations, launches, and advice.
 
-Durations are those of the run, where Triton's compiler for a GPU ran. Without a GPU, each variant
-is compiled once more for a target, and the report says so.
+If Triton compiled the kernels for a GPU in the run, the report shows the durations of the run.
+Without a GPU, each variant is compiled once more for a target, and the report says so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ttools.core.reports.result import Formats, Result, formats_of
 from ttools.core.reports.wrapping import wrapped
 
 SCHEMA = "ttools.specialisations/1"
-#: Names of phases by Triton's names of stages.
+#: Names of the compilation phases, by Triton's names of the stages.
 _PHASES = {
     "front end": "front end",
     "ttir": "TTIR passes",
@@ -44,9 +44,9 @@ _PHASES = {
     "hsaco": "linker",
 }
 _MOST_LINES = 40
-#: Rows of one kernel in the text report.
+#: Maximum number of rows for one kernel in the text report.
 _MOST_ROWS = 8
-#: From this number of values on, a constant is worth a piece of advice.
+#: If a constant takes at least this many values, the report gives advice about it.
 _MANY_VALUES = 3
 
 
@@ -152,7 +152,7 @@ class ExplainedKernel:
 
     @property
     def place(self) -> str:
-        """Return file and line as they are shown."""
+        """Return file and line in the format of reports."""
         return shown_place(self.file, self.line)
 
     def seconds(self) -> float:
@@ -178,11 +178,11 @@ def _seconds(item: ExplainedCompilation) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialisationReport(Result):
-    """The compilations of a run by kernel, the kernel with most compilations first.
+    """The compilations of a run by kernel, starting with the kernel that has most compilations.
 
     Attributes:
-        target: Name of the target for which durations and costs are given; None for those of the
-            run.
+        target: Name of the target for which durations and costs are given; if None, the durations
+            are those of the run.
         earlier_variants: Number of launches that used variants compiled before the observation.
     """
 
@@ -236,9 +236,9 @@ def explain(
 
     Args:
         log: The compilations of a run.
-        target: The GPU for which each variant is compiled to determine durations and the cost of
-            advice; None to compile nothing, and to give no costs.
-        done: Called after each variant that was compiled.
+        target: The GPU for which each variant is compiled, to determine durations and the cost of
+            following the advice; None to compile nothing and give no costs.
+        done: Function to call after each variant that was compiled.
     """
     misses = CacheMisses(log.compilations)
     measured: dict[KernelSource, tuple[TargetCost, Inspection | None]] = {}
@@ -273,7 +273,7 @@ def explain(
 def _measured(entry: LoggedCompilation, target: Target) -> tuple[TargetCost, Inspection | None]:
     """Compile a variant for a target, and return the duration and the result.
 
-    The duration is that of the run if the run has compiled the variant for the same target.
+    If the run itself compiled the variant for this target, the duration is that of the run.
     """
     received: list[triton_versions.CompileTimes] = []
     in_run = bool(entry.phases) and entry.metadata.get("target") == target.gpu_target()

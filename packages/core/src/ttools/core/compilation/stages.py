@@ -30,7 +30,7 @@ _BINARIES = {"cuda": "cubin", "hip": "hsaco"}
 
 
 class CompilationError(TtoolsError):
-    """Triton's compiler rejected a kernel; the message is that of the compiler."""
+    """Triton's compiler rejected a kernel; the message is the compiler's."""
 
 
 class Assembled(NamedTuple):
@@ -50,9 +50,9 @@ class Compilation:
     """A kernel compiled for a target.
 
     Attributes:
-        texts: Texts of Triton's own stages, by name; PTX has corrected line numbers, see
+        texts: Texts of Triton's own stages, by name. The PTX has corrected line numbers, see
             `repaired`.
-        metadata: Data from Triton's compiler: shared, num_warps, …
+        metadata: Data from Triton's compiler, such as shared and num_warps.
     """
 
     source: KernelSource
@@ -93,7 +93,8 @@ class Compilation:
     def sass(self) -> str:
         """Return the disassembled NVIDIA machine code with source lines."""
         again = self.assembled.binary
-        # Prefer the binary with corrected lines, unless its code differs from the original's.
+        # Use the binary with corrected lines, unless its code differs from that of the original
+        # binary.
         return disassemble(again if same_code(again, self.binary) else self.binary)
 
     @cached_property
@@ -107,7 +108,7 @@ class Compilation:
 
 
 def _dump(node: ast.AST, depth: int = 0) -> str:
-    """Format one node per line with its line number; leaves are written inside their parents."""
+    """Format one node per line with its line number; leaves are on the line of their parent."""
     pad = "  " * depth
     note = f"  # line {node.lineno}" if isinstance(node, (ast.stmt, ast.expr)) else ""
     simple, nested = [], []
@@ -149,7 +150,7 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
 
 
 def launched_compilation(source: KernelSource, target: Target) -> Compilation | None:
-    """Return the same as `compile_for`, or None if that would have to compile the kernel."""
+    """Return the result of `compile_for` if that requires no compilation, else None."""
     compiled = _compiled_before(source, target)
     return None if compiled is None else _compilation(source, target, compiled)
 
@@ -184,7 +185,7 @@ def assemble(ptx: str, metadata: Mapping[str, Any], target: Target) -> Assembled
 
 
 def _compiled_before(source: KernelSource, target: Target) -> Any:
-    """Return the kernel from a launch if it is for the target and complete, else None."""
+    """Return the kernel compiled by a launch if it is complete and for the target, else None."""
     compiled = source.compiled
     compiled_for = getattr(getattr(compiled, "metadata", None), "target", None)
     if compiled is None or compiled_for != target.gpu_target():
@@ -195,7 +196,7 @@ def _compiled_before(source: KernelSource, target: Target) -> Any:
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
-    """Compile a kernel only up to memory allocation, several times faster than completely.
+    """Compile a kernel only up to memory allocation, which is several times faster.
 
     Raises:
         CompilationError: Triton's compiler rejects the kernel.
@@ -210,7 +211,8 @@ def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():
-        # Triton 3.9 warns that 3.10 will change the default of fp fusion, which is irrelevant here.
+        # Triton 3.9 warns that version 3.10 will change the default of fp fusion, which is
+        # irrelevant here.
         warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
         backend = make_backend(target.gpu_target())
         supported = backend.parse_options({}).__dict__
@@ -253,8 +255,8 @@ def repaired(ptx: str) -> str:
     """Return PTX with correct line numbers for inline assembly; only `.loc` lines differ.
 
     Triton writes accesses to global memory as inline assembly of several lines. For each of these
-    lines, LLVM writes a `.loc` with a source line that is one higher than the previous one. Only
-    the first `.loc` is correct.
+    lines, LLVM writes a `.loc` directive; each directive has a source line that is one higher than
+    the previous one. Only the first `.loc` is correct.
     """
     return "".join(_kept(ptx))
 

@@ -1,7 +1,7 @@
 """A kernel as Python text that needs only Triton, and a script that compiles it.
 
-`source_closure.py` collects the kernel and all to which it refers. The text here is without
-comments and without what Triton's compiler ignores, because `reduction` makes it smaller.
+`source_closure.py` collects the kernel and everything that it refers to. Comments and everything
+that Triton's compiler ignores are removed from the text, because `reduction` makes kernels smaller.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StandaloneKernel:
 
     @property
     def source(self) -> str:
-        """Return the expression of Triton's `ASTSource` for the kernel."""
+        """Return a Python expression that creates Triton's `ASTSource` for the kernel."""
         signature = {repr(p.name): p.kind for p in self.parameters}
         constants = {
             repr((index, *path)): text
@@ -79,7 +79,7 @@ class StandaloneKernel:
         """Return a script that compiles the kernel for a target.
 
         Args:
-            after: Statements that follow the compilation, which is called `compiled`.
+            after: Statements that follow the compilation; they can use its result as `compiled`.
         """
         gpu = target.gpu_target()
         options = f", options={self.options_text}" if self.options else ""
@@ -104,7 +104,7 @@ def _dict(entries: Mapping[str, str]) -> str:
 
 
 def _wrapped(call: str) -> str:
-    """Write an assigned call with one keyword argument per line."""
+    """Format an assignment of a call with one keyword argument per line."""
     statement = ast.parse(call).body[0]
     assert isinstance(statement, ast.Assign)
     assert isinstance(statement.value, ast.Call)
@@ -167,10 +167,10 @@ def _parameter_at(source: KernelSource, path: Path) -> str:
 
 
 def _definitions(text: str, kernel: str, expressions: Sequence[str]) -> str:
-    """Return definitions without what the compiler ignores and without unused imports.
+    """Return definitions without unused imports, and without everything that the compiler ignores.
 
     The compiler ignores the default values of the kernel's parameters, because the specialisation
-    contains all values, and the annotations of jit functions other than `tl.constexpr`.
+    contains all values. It also ignores the annotations of jit functions, except `tl.constexpr`.
 
     Raises:
         UsageError: The kernel has a parameter with `*`.
@@ -190,7 +190,7 @@ def _definitions(text: str, kernel: str, expressions: Sequence[str]) -> str:
 
 
 def _simplify(function: ast.FunctionDef, *, is_kernel: bool) -> None:
-    """Remove options and annotations of a function, and default values if it is the kernel."""
+    """Remove a function's options and annotations; for the kernel, also its default values."""
     decorator = function.decorator_list[0]
     keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
     if isinstance(decorator, ast.Call):

@@ -33,14 +33,14 @@ _TORCH_TYPES = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
-#: The smallest integer that Triton passes as the type, where it is not a small one.
+#: For types of large integers only, the smallest integer for which Triton uses the type.
 _SMALLEST = {"i64": "1 << 32", "u64": "1 << 63"}
 _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]>")
 _PLAIN = (bool, int, str, type(None))
 
 
 class _UnwritableError(Exception):
-    """A variant cannot be written; the message says why."""
+    """A variant cannot be written as code; the message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class WarmUpScript:
 
     Attributes:
         text: The script as Python source.
-        variants: Number of variants that it compiles.
+        variants: Number of variants that the script compiles.
         left_out: For each variant that is left out, a sentence with the reason.
     """
 
@@ -63,7 +63,7 @@ def warm_up_script(compilations: Sequence[LoggedCompilation], target: Target) ->
 
     Args:
         compilations: The compilations of the run.
-        target: The GPU for which the script compiles if there is none.
+        target: The GPU for which the script compiles if the machine has none.
     """
     loaded: dict[str, str] = {}
     calls: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ def _loaded(function: Any) -> tuple[str, str]:
     """Return a variable for a kernel, and the expression that loads the kernel.
 
     Raises:
-        _UnwritableError: No name at the top level of a file leads to it.
+        _UnwritableError: The kernel cannot be reached by a name at the top level of a file.
     """
     scope = function.fn.__globals__
     file, module = scope.get("__file__"), str(scope.get("__name__"))
@@ -121,7 +121,7 @@ def _loaded(function: Any) -> tuple[str, str]:
 
 
 def _name_in(scope: dict[str, Any], function: Any) -> str | None:
-    """Return the name of a jit function, or of decorators around it, at the top level."""
+    """Return the module-level name of a jit function, or of the decorators around it."""
     for name, value in list(scope.items()):
         if kernel_within(value) is function:
             return name

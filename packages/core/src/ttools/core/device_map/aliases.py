@@ -25,9 +25,11 @@ _DL_CPU, _DL_CUDA = 1, 2
 #: the device field is written for every operand and result, and creating a ctypes object for each
 #: address would take longer than DLPack itself.
 _words = (ctypes.c_uint64 * (1 << 57)).from_address(0)
-#: Index of the word of a capsule with its pointer, after the reference count and the type.
+#: Index of the word in a capsule that contains its pointer; the reference count and the type
+#: precede it.
 _POINTER = 2
-#: Index of the word of a `DLManagedTensor` with device type (low half) and device number.
+#: Index of the word in a `DLManagedTensor` that contains the device type (low half) and the device
+#: number.
 _DEVICE = 1
 
 _STRIDED = torch.strided
@@ -42,7 +44,7 @@ _PARTS = {
 
 
 def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
-    """Return torch's own kernel; one that reads only sizes accepts tensors of any device."""
+    """Return torch's own kernel; a kernel that reads only sizes accepts tensors of any device."""
     call = torch.library.get_kernel(name, key).call_boxed
     return partial(call, dispatch_keys(key))
 
@@ -80,7 +82,7 @@ def to_cuda(tensor: torch.Tensor) -> Any:
     """
     if memory.is_mapped():
         return _with_device(tensor, _DL_CUDA)
-    # A tensor may be used after its device map has ended, when DLPack must not initialise CUDA.
+    # A tensor may be used after its device map has ended; DLPack must not initialise CUDA then.
     hooks.ask_on_next_use(False)
     try:
         return _with_device(tensor, _DL_CUDA)
@@ -141,7 +143,7 @@ def _nested_view() -> Callable[..., Any]:
 
 
 def _sparse_with_device(tensor: Any, kind: int) -> Any:
-    """Return a sparse tensor whose parts share memory with those of another."""
+    """Return a sparse tensor whose parts share memory with those of another sparse tensor."""
     names = _PARTS.get(tensor.layout)
     if names is None:
         raise UnsupportedError(f"tensors of layout {tensor.layout} on a mapped device")

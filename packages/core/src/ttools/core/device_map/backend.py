@@ -1,8 +1,8 @@
 """A CUDA backend for torch that uses host memory.
 
 For each device type, torch's C++ code needs a backend: kernels of operators
-(`operators/registry.py`), a device guard and hooks (`hooks.py`). Once installed, they stay until
-the process ends, so that existing tensors remain usable.
+(`operators/registry.py`), a device guard and hooks (`hooks.py`). Once installed, the backend
+remains until the process ends, so that existing tensors remain usable.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _install_kernels() -> None:
             for name, kernel in kernels(key):
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
-    # Tensor subclasses of libraries may wrap a CPU tensor and call the operators of the CPU.
+    # These two operators are replaced for the CPU, too: tensor subclasses of libraries may wrap a
+    # CPU tensor and call the CPU's operators.
     libraries["aten"].impl("_pin_memory", memory.pinned_copy, "CPU")
     libraries["aten"].impl("is_pinned", memory.is_pinned, "CPU")
     for key, backend in BACKENDS.items():
@@ -94,7 +95,7 @@ def _install_kernels() -> None:
 
 
 def _computed_by_name(key: str) -> Any:
-    """Return a kernel for operators that have none for the device, such as those of libraries."""
+    """Return a kernel for operators without a kernel for the device, such as those of libraries."""
     computed = cache(partial(computed_on_cpu, key=key))
 
     def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:

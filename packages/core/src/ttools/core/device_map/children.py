@@ -11,8 +11,9 @@ import sys
 
 
 def join_map() -> None:
-    """Install the map that `TTOOLS_DEVICE_MAP` requests, unless one is active, until the process
-    ends.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, for the rest of the process.
+
+    An active map is left unchanged.
     """
     if not os.environ.get("TTOOLS_DEVICE_MAP", "").strip():
         return

@@ -118,7 +118,8 @@ OF_CUDA: dict[str, Any] = {
     "memory_cached": _memory_allocated,
     "memory_reserved": _memory_allocated,
     "memory_stats_as_nested_dict": _statistics,
-    # These are separate functions, because Dynamo looks up its rules by function object.
+    # These functions must be distinct objects, because Dynamo looks up its rules by function
+    # object.
     "reset_max_memory_allocated": lambda device=None: _forget_peak(),
     "reset_max_memory_cached": lambda device=None: _forget_peak(),
     "reset_peak_memory_stats": _forget_peak,
@@ -136,7 +137,7 @@ CUDA_VERSION = "12.8"
 
 
 class _Selection:
-    """Replaces `torch.cuda.device(…)` by a context manager that changes nothing."""
+    """Replaces `torch.cuda.device(…)` with a context manager that changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.idx = 0
@@ -161,7 +162,7 @@ def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
 
 
 def _answer(value: Any) -> Callable[..., Any]:
-    """Return a function that takes any arguments and returns `value`."""
+    """Return a function that ignores its arguments and returns `value`."""
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         return value
@@ -237,7 +238,8 @@ _DEVICE: dict[str, Any] = {
     "stream": StreamContext,
     "synchronize": _synchronize,
     "utilization": _answer(0),
-    # These are separate functions, because Dynamo looks up its rules by function object.
+    # These functions must be distinct objects, because Dynamo looks up its rules by function
+    # object.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
     **OF_CUDA,
 }
@@ -305,7 +307,7 @@ def replacements(
     yield cuda.profiler, "profile", _range
     yield torch, "Event", AcceleratorEvent
     yield cuda, "default_generators", (default_generator(),)
-    # torch reads this flag before it saves the random state, for example in activation
+    # torch checks this flag before it saves the random state, for example in activation
     # checkpointing.
     yield cuda, "_initialized", True
     accelerator = getattr(torch, "accelerator", None)
@@ -317,8 +319,8 @@ def replacements(
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     for name, function in OF_TORCH.items():
         yield torch._C, name, used(function)
-    # Code of TorchInductor uses these two. If more names were defined, torch would assume that it
-    # was built for CUDA.
+    # Code of TorchInductor uses these two functions. If more names were defined, torch would assume
+    # that it was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch._C, "__getattr__", _absent
@@ -326,7 +328,7 @@ def replacements(
 
 
 class _AbsentError(UnsupportedError, AttributeError):
-    """Raised for a function of CUDA builds of torch, so that `hasattr` returns False for it."""
+    """Raised for functions that only CUDA builds of torch have, so that `hasattr` returns False."""
 
 
 def _absent(name: str) -> Any:

@@ -95,7 +95,7 @@ class DeviceGenerator(Generator):
         return other
 
     def manual_seed(self, seed: int) -> Any:
-        """Set the seed; during the capture of a graph, only check that it is the same."""
+        """Set the seed; during the capture of a graph, only check that it equals the old one."""
         if capturing() is None:
             return super().manual_seed(seed)
         self._check_seed(seed)
@@ -128,7 +128,7 @@ class DeviceGenerator(Generator):
     # ---- during the capture of a graph, nothing is drawn before a replay
 
     def _state_in(self, capture: Capture) -> Any:
-        """Return a placeholder for the state that the generator will have here during a replay."""
+        """Return a placeholder for the generator's state at this point of each replay."""
         holder: list[Any] = []
         value = _STATE.pack(self.initial_seed(), _IN_GRAPHS + _STEP * len(capture.states))
         capture.states[value] = holder
@@ -182,7 +182,7 @@ def _refuse_captured(name: str) -> None:
         raise RuntimeError(f"Cannot call CUDAGeneratorImpl::{name} during CUDA graph capture.")
 
 
-# Dispatch modes of a script, such as that of fake tensors, must not handle these operators.
+# Dispatch modes of a script, such as the mode for fake tensors, must not handle these operators.
 
 
 def _bytes(state: Any) -> bytes:

@@ -24,7 +24,7 @@ _REGISTER_GUARD = (
 )
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "N2at18CUDAHooksInterfaceE"
-#: Hooks that are replaced by functions that return true; the others stay as they are.
+#: Hooks that are replaced by functions that return true; the other hooks stay unchanged.
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
 #: Pinned memory comes from the CPU allocator.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
@@ -48,7 +48,7 @@ def install() -> None:
     """Install guard and hooks.
 
     Raises:
-        LookupError: This torch lacks a symbol or has another memory layout.
+        LookupError: This torch lacks a symbol or has a different memory layout.
         AttributeError, OSError: For the same reasons.
     """
     actions = (_guard(), _hooks(), _initialisation())
@@ -123,7 +123,7 @@ def start_autograd() -> None:
     cpu = _library("libtorch_cpu.so")
     get_engine = getattr(cpu, _ENGINE)
     get_engine.restype = ctypes.c_void_p
-    # In a fork of a process with such threads, torch rejects backward passes.
+    # In a forked process whose parent has such threads, torch rejects backward passes.
     with suppress(RuntimeError), torch.enable_grad():
         if not _queues(get_engine()):
             torch.ones(1, device="cpu", requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
@@ -146,7 +146,8 @@ def _queues(engine: int) -> int:
 def _hooks() -> Callable[[], object]:
     """Return an action that makes the hooks report a built and initialised CUDA backend.
 
-    The hooks object gets its own table of virtual functions, in which some are replaced.
+    The hooks object gets its own table of virtual functions, in which some of the functions are
+    replaced.
     """
     get_hooks = getattr(_library("libtorch_cpu.so"), _HOOKS)
     get_hooks.restype = ctypes.c_void_p
@@ -236,8 +237,9 @@ def _entries(table: int) -> int | None:
 
 
 def _virtual_functions(header: str) -> list[str]:
-    """Return the names of a class's virtual functions in the order of its table, from torch's
-    header.
+    """Read the names of a class's virtual functions, in the order of its table, from a header.
+
+    The headers are those of torch.
     """
     path = Path(torch.__file__).parent / "include" / "ATen" / "detail" / header
     code = re.sub(r"//.*", "", path.read_text("utf-8"))

@@ -94,7 +94,7 @@ def map_of_gpu(gpu: Gpu) -> DeviceMap:
     """Return the device map that emulates a GPU.
 
     Raises:
-        UsageError: It is an AMD GPU; only CUDA devices can be emulated.
+        UsageError: The GPU is an AMD GPU; only CUDA devices can be emulated.
     """
     name = gpu.target.name
     if gpu.target.backend != "cuda":
@@ -113,12 +113,12 @@ def emulated_gpu(
     gpu: str | None,
     names: tuple[str, str] = ("device_map", "gpu"),
 ) -> str | None:
-    """Return the requested device map, given as such or by the name of a GPU.
+    """Return the requested device map, given as text or by the name of the GPU to emulate.
 
     Args:
         device_map: A device map as users write it; None if it is not given.
         gpu: Name or architecture of a GPU; None if it is not given.
-        names: Names of the two options in messages.
+        names: Names of these two options in messages.
 
     Raises:
         UsageError: Both are given, or the GPU is unknown or cannot be emulated.

@@ -90,8 +90,9 @@ def devices_by_default(
     """Map CUDA devices to the CPU if requested, or by default if there is no GPU.
 
     Args:
-        choice: The value of `--device-map`; None for that of `TTOOLS_DEVICE_MAP`.
-        announce: Called when the script first uses a device of a map that was not requested.
+        choice: The value of `--device-map`; if None, the value of `TTOOLS_DEVICE_MAP` is used.
+        announce: Function to call when the script first uses a device of a map that was not
+            requested.
 
     Yields:
         True if the map was not requested explicitly.
@@ -115,11 +116,10 @@ def devices_by_default(
 
 
 def map_as_environment_says() -> None:
-    """Install the map that `TTOOLS_DEVICE_MAP` requests, unless one is active, until the process
-    ends.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, for the rest of the process.
 
-    `children.py` calls it in every process that imports torch or Triton, so that child processes of
-    a mapped process are mapped, too.
+    An active map is left unchanged. `children.py` calls this function in every process that imports
+    torch or Triton, so that child processes of a mapped process are mapped, too.
 
     Raises:
         UsageError: The variable has an invalid value.
@@ -130,9 +130,9 @@ def map_as_environment_says() -> None:
 
 
 def map_for_good() -> None:
-    """Install the map that `TTOOLS_DEVICE_MAP` requests (by default `cuda=cpu`) without a block.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, by default `cuda=cpu`.
 
-    It lasts until `end_map_for_good` is called.
+    The map lasts until `end_map_for_good` is called.
 
     Raises:
         UsageError: The variable has an invalid value.
@@ -164,7 +164,7 @@ def is_active() -> bool:
 
 
 def reported_device() -> Any:
-    """Return the device for tensors of kernels: `cuda:0` while a map is active, else `cpu`."""
+    """Return the device to report for tensors: `cuda:0` while a map is active, else `cpu`."""
     import torch
 
     if not _active:
@@ -174,7 +174,7 @@ def reported_device() -> Any:
 
 
 def real_device(tensor: Any) -> Any:
-    """Return the device that really holds a tensor: the CPU for mapped tensors."""
+    """Return the device whose memory holds a tensor: the CPU for mapped tensors."""
     import torch
 
     return torch.device("cpu") if on_host(tensor) else tensor.device
@@ -247,10 +247,10 @@ class _Mapping:
         self._send_between_processes(sending)
 
     def _choose_libraries(self, switches: Any) -> None:
-        """Disable the CUDA libraries of torch, because they cannot access host memory.
+        """Disable the CUDA libraries that torch uses, because they cannot access host memory.
 
-        If a script selects a particular attention kernel, torch's composition of operators is used
-        instead.
+        Even if a script selects a particular attention kernel, attention is composed of torch's
+        operators.
         """
         for get, switch, value in (
             ("_get_cudnn_enabled", "_set_cudnn_enabled", False),

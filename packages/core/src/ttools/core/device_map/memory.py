@@ -8,7 +8,7 @@ _installed = False
 _maps = 0
 #: True if a kernel was launched on CUDA tensors during the active map.
 _launched = False
-#: True if this machine has a GPU that the process could have used.
+#: True if this machine has a GPU that the process could have used without the map.
 _gpu = False
 
 

@@ -1,7 +1,8 @@
 """The properties of the mapped CUDA device.
 
-The name, the memory and the number of processors (unless a map sets it) are those of this machine.
-All other properties are constants of a real GPU, because scripts compute with them.
+The name, the memory and the number of processors are those of this machine, unless a map sets the
+number of processors. All other properties are constants of a real GPU, because scripts compute with
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ttools.core.gpus.devices import DEVICES, device_of
 from ttools.core.gpus.launch_rules import ANY_CUDA, GpuLimits, limits_of
 from ttools.core.gpus.targets import ARCHITECTURES, MAX_THREADS, read_target
 
-#: The device that provides the constants if no known device has the requested capability.
+#: The device whose constants are used if no known device has the requested capability.
 _A100 = DEVICES["a100"]
 _described = [DeviceMap()]
 

@@ -28,8 +28,8 @@ class _ThreadTimes(threading.local):
     """Times of this thread's launches.
 
     Attributes:
-        seconds: Duration of the latest launch's kernel; None until it has ended.
-        begin: Start time by `time.perf_counter`.
+        seconds: Run time of the latest launch's kernel; None until it has ended.
+        begin: Start time, as a value of `time.perf_counter`.
         operations: Ids of Proton's open operations, innermost last.
     """
 
@@ -43,12 +43,12 @@ _launches = _ThreadTimes()
 
 
 def note_launch(seconds: float) -> None:
-    """Record, on the launching thread, the run time of a launch's programs without preparation."""
+    """Record, on the launching thread, how long a launch's programs ran, without preparation."""
     _launches.seconds = seconds
 
 
 def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for functions, to make `triton.profiler` profile the CPU."""
+    """Yield (owner, attribute, value) of replacements to make `triton.profiler` profile the CPU."""
     profile, hooks, scopes, launches = (
         importlib.import_module(f"{profiler.__name__}.{name}")
         for name in ("profile", "hooks.hook", "scope", "hooks.launch")
@@ -122,7 +122,7 @@ def _finalizing_all(end: Callable[..., None], files: dict[int, Path]) -> Callabl
 
 
 def _name_metrics(file: Path) -> None:
-    """Add all metrics to the root, where viewers look for metrics that sum up along the tree.
+    """Add all metrics to the root, where viewers look up which metrics sum up along the tree.
 
     Proton does this itself, but newer versions do so only for metrics of a GPU profiler.
     """
@@ -160,8 +160,8 @@ def _exiting(leave: Callable[..., None]) -> Callable[..., None]:
 def _times(native: Any, hook: Any) -> Any:
     """Return a launch hook that adds times to Proton's tree.
 
-    If Proton's own hook has opened an operation for the launch, which contains the metrics of the
-    kernel's `launch_metadata`, the time is added to that operation. Otherwise, it is added to a new
+    For some launches, Proton's own hook opens an operation, which contains the metrics of the
+    kernel's `launch_metadata`. The time is added to this operation if there is one, else to a new
     operation with the name of the kernel.
     """
 

@@ -1,9 +1,9 @@
 """Replacements for parts of the CUDA runtime, NCCL and torch's CUDA library.
 
 `mapping.py` installs them. Because there is only one device, functions that distribute tensors
-among devices copy them. Process groups that request NCCL, which needs GPUs, get Gloo instead.
-Collectives on tensors of the mapped device call those of the CPU (`operators/kernels.py`), so the
-same Gloo group is the backend for both devices.
+among devices only copy them. Process groups that request NCCL, which needs GPUs, get Gloo instead.
+Collectives on tensors of the mapped device call the CPU's collectives (`operators/kernels.py`), so
+the same Gloo group is the backend for both devices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CUDART = SimpleNamespace(
 
 
 class _Plans:
-    """Replaces `torch.backends.cuda.cufft_plan_cache`, for one or all devices; always empty."""
+    """Replaces `torch.backends.cuda.cufft_plan_cache` for one or all devices; is always empty."""
 
     size = 0
     max_size = 0
@@ -51,7 +51,7 @@ class _Plans:
 
 
 def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for functions that a torch build without CUDA lacks."""
+    """Yield (owner, attribute, value) for replacements of functions that only CUDA builds have."""
     yield torch.cuda, "_cudart", CUDART
     yield torch.cuda, "_CudaDeviceProperties", DeviceProperties
     yield torch.cuda, "_sleep", lambda cycles: None
@@ -119,7 +119,7 @@ _TIMEOUT = timedelta(minutes=10)
 
 
 def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Yield (owner, attribute, value) for functions, to replace NCCL groups by Gloo groups."""
+    """Yield (owner, attribute, value) for replacements that turn NCCL groups into Gloo groups."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         return
     c10d = torch.distributed.distributed_c10d
@@ -131,8 +131,8 @@ def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.distributed, "ProcessGroupNCCL", group
     yield c10d.Backend, "backend_capability", devices
     yield c10d, "default_pg_nccl_timeout", _TIMEOUT
-    # `DistributedDataParallel` calls this method from the second step on. The original requires
-    # times of CUDA events.
+    # `DistributedDataParallel` calls this method from the second training step on. The original
+    # method requires times of CUDA events.
     yield torch.distributed.Logger, "set_runtime_stats_and_log", lambda self: None
 
 
@@ -144,7 +144,7 @@ def _stand_in(gloo: Any) -> type:
             self.is_high_priority_stream = is_high_priority_stream
 
     class ProcessGroupNCCL(gloo):  # type: ignore[misc]
-        """A Gloo group with constructor and attributes of an NCCL group."""
+        """A Gloo group with the constructor and the attributes of an NCCL group."""
 
         uid = -1
 

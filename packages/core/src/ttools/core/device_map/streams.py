@@ -1,7 +1,7 @@
 """Streams and events of the mapped device, with the interface of `torch.cuda`.
 
-Work on the CPU is synchronous, so a stream is always idle unless a graph is captured from it. Each
-thread has its own current stream. Both classes derive from torch's own classes, which Dynamo
+Work on the CPU is synchronous, so a stream is always idle unless a graph is being captured from it.
+Each thread has its own current stream. Both classes derive from torch's own classes, which Dynamo
 recognises.
 """
 
@@ -41,7 +41,7 @@ class Event(events.Event, _TorchEvent):  # type: ignore[misc]
         self._captured: tuple[Capture, Reached] | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Record the time, or a point of the current capture."""
+        """Record the current time, or during a capture, the event's position in it."""
         stream = current_stream() if stream is None else stream
         capture, self._captured = underway(), None
         if capture is None or not capture.has(stream):
@@ -94,7 +94,7 @@ class Stream(_TorchStream):  # type: ignore[misc]
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return a torch stream of the mapped device, with the next number or the given one."""
+        """Return a torch stream of the mapped device, with the given number or else the next."""
         number = kwargs["stream_id"] if "stream_id" in kwargs else next(_numbers)
         cuda = torch._C._autograd.DeviceType.CUDA.value
         return _TorchStream.__new__(cls, stream_id=number, device_index=0, device_type=cuda)
@@ -200,7 +200,7 @@ def set_stream(stream: Stream | None) -> None:
 
 
 class StreamContext:
-    """Replaces `torch.cuda.stream(…)`; makes another stream current in the `with` block."""
+    """Replaces `torch.cuda.stream(…)`: makes the given stream current in the `with` block."""
 
     def __init__(self, stream: Stream | None = None) -> None:
         self.stream = stream

@@ -69,7 +69,7 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
     from ttools.core.device_map.operators.recorded import computed_on_cpu
     from ttools.core.device_map.operators.registry import is_computed
 
-    # The key `CompositeExplicitAutograd` is an alias, so such a key set is empty.
+    # Such a key set is empty, because the key `CompositeExplicitAutograd` is only an alias.
     no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
     computed = functools.cache(computed_on_cpu)
 
@@ -87,7 +87,7 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
 
 def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a C++ function that creates tensors on a device but does not initialise CUDA itself."""
+    """Wrap a C++ function that creates tensors on a device but does not itself initialise CUDA."""
 
     @functools.wraps(original)
     def make(*args: Any, device: Any = None, **kwargs: Any) -> Any:
@@ -178,7 +178,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("use_device") == "cuda":
             kwargs["use_device"] = None
-            kwargs["use_cpu"] = True  # torch refuses to profile neither CPU nor GPU
+            kwargs["use_cpu"] = True  # torch must profile the CPU, the GPU or both
         kwargs.pop("use_cuda", None)
         original(self, *args, **kwargs)
 
@@ -189,7 +189,7 @@ def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callab
     """Wrap accessors of profiler events so that names which torch has freed raise no exception.
 
     torch stores pointers to function names. Some operators are called by functions that torch
-    creates temporarily, whose names are freed with them.
+    creates temporarily; the name of such a function is freed together with the function.
     """
 
     def decoded(self: Any) -> Any:
@@ -267,12 +267,12 @@ def _new_shared(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
 
 def from_file(storage: Any, location: str) -> Any:
-    """Load a storage that was saved on a CUDA device; return None for others."""
+    """Load a storage that was saved on a CUDA device; return None for other storages."""
     return _storage_on_cuda(storage) if location.partition(":")[0] == "cuda" else None
 
 
 def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
-    """Return a mapped tensor for one that another process has sent as a CPU tensor."""
+    """Return a mapped tensor for a tensor that another process has sent as a CPU tensor."""
     from ttools.core.device_map.aliases import to_cuda
     from ttools.core.device_map.backend import install
 
@@ -284,8 +284,8 @@ def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
 def _shared(tensor: Any) -> Any:
     """Return a CPU tensor that shares memory with a mapped one and can be sent to other processes.
 
-    Existing memory cannot become shared, so the tensor gets new memory. Views that were created
-    before keep the old memory.
+    Existing memory cannot become shared, so the mapped tensor is moved to new memory. Views that
+    were created earlier keep the old memory.
     """
     from ttools.core.device_map.aliases import to_cuda, to_host
     from ttools.core.device_map.operators.sizes import set_storage

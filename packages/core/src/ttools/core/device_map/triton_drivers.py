@@ -1,4 +1,4 @@
-"""Replacements of functions with which Triton queries CUDA, without importing torch."""
+"""Replacements for the functions by which Triton queries CUDA, without importing torch."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Baseline:
         return Suppressed(finding=finding, by="baseline", reason=f"in {self._path.name}")
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """Return one note on all sites of launched kernels that no longer exist."""
+        """Return at most one note: how many sites of launched kernels no finding has matched."""
         gone = sum(
             count
             for (kind, kernel, _), count in self._left.items()

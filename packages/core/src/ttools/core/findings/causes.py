@@ -11,10 +11,11 @@ from ttools.core.location import SourceLocation, source_lines
 from ttools.core.syntax_trees import functions_around, syntax_tree
 
 #: `mask`: a mask that admits out-of-bounds lanes; `index`: an index that no mask restricts;
-#: `barrier`: a missing barrier; `update`: a load, a change and a store instead of an atomic.
+#: `barrier`: a missing barrier; `update`: a load, a change and a store instead of an atomic
+#: operation.
 CauseKind = Literal["mask", "index", "barrier", "update"]
 _LONGEST = 60
-#: Maximum number of runs of lanes that are listed.
+#: Maximum number of runs of lanes to list.
 _MOST_RUNS = 3
 
 
@@ -23,15 +24,17 @@ class Cause:
     """The cause of a finding.
 
     Attributes:
-        kind: What is wrong: the mask, the index, a missing barrier, or an update without an atomic.
+        kind: What is wrong: the mask, the index, a missing barrier, or an update without an atomic
+            operation.
         kernel: Name of the kernel.
         name: The variable that holds the mask or the index, or the parameter whose elements are
             updated; empty if there is none.
-        source: Text of its definition, such as `m = offs < D`.
+        source: Text of the variable's definition, such as `m = offs < D`.
         location: Position of the definition, of the statement before which a barrier is missing, or
             of the store of an update.
         lanes: Runs of out-of-bounds lanes that the mask admits, as pairs of first and last lane.
-        program: The program that these lanes belong to; None if they are the same in all programs.
+        program: The program that these lanes belong to; None if the lanes are the same in all
+            programs.
     """
 
     kind: CauseKind
@@ -44,7 +47,7 @@ class Cause:
 
     @property
     def id(self) -> str:
-        """Return an identifier that is equal for all findings with this cause."""
+        """Return an identifier that all findings with this cause have in common."""
         chain = () if self.location is None else (self.location, *self.location.callers)
         return " < ".join([f"{self.kernel}: {self.kind}", *map(str, chain)])
 
@@ -73,7 +76,7 @@ def definition_text(location: SourceLocation, name: str = "") -> str:
     """Return the source of a value: its assignment if a variable holds it, else the expression.
 
     Args:
-        location: Position of the value's operation.
+        location: Position of the operation that computes the value.
 
     Returns:
         The text in one line, shortened if it is long; the name if the source cannot be read.
@@ -85,7 +88,7 @@ def definition_text(location: SourceLocation, name: str = "") -> str:
     if name:
         chosen = next((node for node in nodes if isinstance(node, _ASSIGNMENTS)), None)
     if chosen is None:
-        # Triton locates a comparison where it begins, or at its operator.
+        # Triton reports the location of a comparison as either its beginning or its operator.
         column = location.column - 1
         computed = [n for n in nodes if isinstance(n, (ast.Compare, ast.BoolOp, ast.BinOp))]
         starting = [n for n in computed if (n.lineno, n.col_offset) == (location.line, column)]
@@ -110,7 +113,7 @@ def _around(tree: ast.AST, location: SourceLocation) -> Iterator[ast.stmt | ast.
 
 
 def assignment_before(location: SourceLocation, name: str) -> SourceLocation | None:
-    """Return the position of the last assignment of a variable above a position, or None."""
+    """Return the position of the last assignment to a variable above a position, or None."""
     functions = functions_around("".join(source_lines(location.file)), location.line)
     assignments = [
         node

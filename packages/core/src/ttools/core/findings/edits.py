@@ -1,11 +1,11 @@
-"""Edits of the source that correct a finding, where the correction is certain.
+"""Edits of the source code that correct a finding, where the correction is certain.
 
-If an access outside its tensor has no mask, it gets the mask of another access in the same function
-that has the same offsets. This is certain only under these conditions: all masked accesses with
-these offsets have the same mask; the offsets and the mask are computed from names that the function
-assigns at most once, before the access; and a load gets the mask of another load, whose `other` is
-copied, too. If no masked access has the same offsets, or if several such accesses have different
-masks, there is no edit.
+If an access outside its tensor has no mask, it gets the mask of another access that is in the same
+function and has the same offsets. This is certain only under these conditions: all masked accesses
+with these offsets have the same mask; the offsets and the mask are computed from names that the
+function assigns at most once, before the access; and a load gets the mask of another load, whose
+`other` is copied, too. If no masked access has the same offsets, or if several such accesses have
+different masks, there is no edit.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class _Access:
         call: The call in the syntax tree.
         kind: Name of the called function: `load` or `store`.
         offsets: Terms of the address without the pointer, as text; empty if there is no pointer.
-        mask: Its mask, or None.
-        other: The value of masked lanes of a load, or None.
-        names: Names in the offsets.
+        mask: The mask of the access, or None.
+        other: For a load, the value of masked lanes, or None.
+        names: Names that occur in the offsets.
     """
 
     call: ast.Call
@@ -159,10 +159,10 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_settled(function: ast.FunctionDef, name: str, call: ast.Call) -> bool:
-    """Return whether a name is assigned at most once in a function, and before a call.
+    """Return whether a name is assigned at most once in a function, and only before a call.
 
-    If a statement assigns the name, it must precede the call in the same block or in a block around
-    it.
+    If a statement assigns the name, the statement must precede the call in the same block or in a
+    block around it.
     """
     writes = [
         node

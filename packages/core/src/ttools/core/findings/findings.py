@@ -40,7 +40,7 @@ class Finding(ShowsItself):
 
     Attributes:
         kind: Machine-readable kind: `oob_load`, `race` …
-        check: The check that found it: `memcheck` …
+        check: The check that found the defect: `memcheck` …
         severity: Severity, one of `SEVERITIES`.
         message: One line that names access and argument, without the location.
         kernel: Name of the kernel.
@@ -51,10 +51,10 @@ class Finding(ShowsItself):
         shape: Shape of that tile.
         iteration: Zero-based iteration of each enclosing loop, outermost first.
         variables: Names and values, in this lane, of the variables that led to the defect.
-        notes: Further facts, one line each: `the access is 288 bytes past its end`.
+        notes: Further facts, one line each, such as `the access is 288 bytes past its end`.
         count: Exact number of affected lanes over the whole run.
         programs: Number of affected programs; 0 if not counted.
-        related: Other locations that take part.
+        related: Other locations that take part in the defect.
         launch: `file:line` of the launch in host code.
         launch_callers: The lines that call the launch, the innermost first.
         config: The autotuner configuration of the witness, such as `BLOCK` → 128.
@@ -97,8 +97,9 @@ class Finding(ShowsItself):
     def site(self) -> tuple[object, ...]:
         """Return a key that is equal for findings of the same defect.
 
-        The launch and the configuration are not part of it, since a defect may occur in several.
-        Without a source location, only the message distinguishes defects.
+        The launch and the configuration are not part of the key, since a defect may occur in
+        several launches or configurations. Without a source location, only the message
+        distinguishes defects.
         """
         argument = self.argument.name if self.argument else ""
         where = self.location or self.message
@@ -111,9 +112,9 @@ class Finding(ShowsItself):
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge findings by site, in order of appearance: the first witness, the sum of the counts.
+    """Merge findings by site, in order of appearance: keep the first witness and add up the counts.
 
-    Autotuner configurations do not create separate sites; the finding lists them.
+    Autotuner configurations do not create separate sites; the merged finding lists them.
     """
     return _merged(findings, operator.add)
 
@@ -123,7 +124,7 @@ def merge_in_launch(findings: Iterable[Finding]) -> list[Finding]:
 
     In unrolled code, the copies of a location are usually reached by the same programs, so the
     maximum over the copies is reported; programs that reach only other copies are not counted. If
-    messages differ, the same lanes were found at several uses, and the first is reported.
+    messages differ, the same lanes were found at several uses, and the first message is reported.
     """
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
@@ -194,11 +195,11 @@ class TallyEntry:
     """An entry in a report's list of launches; equal launches are counted together.
 
     Attributes:
-        spec: The launch without its arguments. The grid is zero if the compilation of the kernel
-            did not end, so that the grid is unknown.
+        spec: The launch without its arguments. The grid is zero if it is unknown, because the
+            compilation of the kernel did not end.
         count: Number of equal launches.
         seconds: Total duration of these launches.
-        unfinished: The launches among these that were not checked completely.
+        unfinished: The launches among them that were not checked completely.
     """
 
     spec: LaunchSpec
@@ -222,10 +223,11 @@ class TallyEntry:
 
 
 class FindingsError(FailuresError):
-    """Raised if a result did not pass because of findings; the text is the report.
+    """Raised if a result did not pass because of findings; the message is the report.
 
     Attributes:
-        findings: Findings that are severe enough to fail, which are also its `failures`.
+        findings: Findings that are severe enough to fail, which are also the exception's
+            `failures`.
     """
 
     def __init__(self, message: str, findings: Sequence[Finding]) -> None:

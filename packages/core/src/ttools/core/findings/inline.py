@@ -20,7 +20,7 @@ from ttools.core.syntax_trees import functions_around
 
 _COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
 
-#: Reasons why a comment has no effect, with the remedies.
+#: Reasons why a comment has no effect, each with its remedy.
 _NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
 _NO_REASON = "gives no reason", "write the reason after the bracket"
 
@@ -30,9 +30,9 @@ class Comment:
     """One comment.
 
     Attributes:
-        kinds: The kinds or checks it names, or `check/kind`; `*` means any.
-        reason: Text after the bracket; without one the comment is not honoured.
-        covers: Number of the line of code that it applies to.
+        kinds: The kinds or checks that the comment names, or `check/kind`; `*` means any.
+        reason: Text after the bracket; a comment without a reason has no effect.
+        covers: Number of the line of code that the comment applies to.
     """
 
     location: SourceLocation

@@ -21,7 +21,7 @@ from ttools.core.location import SourceLocation
 
 #: The name of the check in notes about suppressions.
 CHECK = "suppressions"
-#: Kinds of these notes, with a sentence on each.
+#: Kinds of notes about suppressions, each with an explanation.
 KINDS = {
     "unused_suppression": "A suppression matches no finding of the run.",
     "bad_suppression": "A suppression without kinds or reason is not honoured.",
@@ -47,10 +47,10 @@ class Suppressed:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """The scope of a run, to distinguish unused suppressions from those that could not match.
+    """The scope of a run, which distinguishes unused suppressions from those that could not match.
 
     Attributes:
-        active: Returns whether the run looked for findings of a kind or check.
+        active: Function that returns whether the run looked for findings of a kind or check.
         kinds: All existing kinds, to recognise a mistyped one.
     """
 
@@ -67,20 +67,18 @@ class Source(Protocol):
     """A source of suppressions that records which of them were used."""
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """Return the finding with the reason if this source suppresses it, else None."""
+        """Return the suppressed finding with its reason if this source suppresses it, else None."""
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """Return notes on suppressions that matched nothing although the run could have matched
-        them.
-        """
+        """Return notes on suppressions that matched nothing, but could have matched in this run."""
 
 
 def apply(
     findings: Iterable[Finding], sources: Sequence[Source], ran: Ran
 ) -> tuple[list[Finding], list[Suppressed]]:
-    """Split findings into those that count, including notes on unused suppressions, and the rest.
+    """Separate findings that count, including notes on unused suppressions, from suppressed ones.
 
-    Every source that matches a finding counts as used; the first one's reason is given.
+    Every source that matches a finding counts as used; the reason of the first one is recorded.
     """
     kept: list[Finding] = []
     hidden: list[Suppressed] = []
@@ -107,7 +105,10 @@ def names(finding: Finding) -> tuple[str, ...]:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the check that a suppression names, or "", and the kind, the check or `*`."""
+    """Split the name in a suppression into the check, or "", and the kind, the check or `*`.
+
+    Only a name with a slash begins with a check, as in `accuracy/overflow`.
+    """
     check, _, rest = name.rpartition(_OF)
     return check, rest
 
@@ -208,7 +209,10 @@ class SuppressionFile:
         self._used: set[Rule] = set()
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """Suppress a finding with the reason of the first matching rule; all matches are used."""
+        """Suppress a finding with the reason of the first matching rule.
+
+        All matching rules count as used.
+        """
         matching = [rule for rule in self.rules if rule.matches(finding)]
         self._used.update(matching)
         if not matching:
@@ -216,7 +220,7 @@ class SuppressionFile:
         return Suppressed(finding=finding, by="file", reason=matching[0].reason)
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """Return a note for each rule that matched nothing though its kernel was launched."""
+        """Return a note for each rule that matched nothing although its kernel was launched."""
         return [
             unused_note(
                 "this suppression", rule.location, rule.kernel or "", [rule.kind or ANY], ran.kinds
@@ -229,7 +233,7 @@ class SuppressionFile:
 _FIELDS: dict[str, type] = {"reason": str, "kind": str, "kernel": str, "file": str, "line": int}
 
 
-#: Longest pattern; matching takes time proportional to the square of its length.
+#: Maximum length of a pattern; matching takes time proportional to the square of the length.
 _LONGEST = 1000
 
 

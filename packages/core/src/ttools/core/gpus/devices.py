@@ -40,8 +40,8 @@ class Gpu:
 
     Attributes:
         target: The architecture, for which kernels are compiled.
-        device: Published data of the GPU; for an architecture, those of the first GPU in the table
-            that has it. None if there is none.
+        device: Published data of the GPU; if the user names an architecture, the data of the first
+            GPU in the table that has this architecture. None if there is no such GPU.
         is_product: True if the user names the product.
     """
 
@@ -78,7 +78,7 @@ def read_gpu(gpu: str | Device) -> Gpu:
 
 
 def gpu_names(gpus: Iterable[Gpu]) -> dict[Target, str]:
-    """Return how reports name the GPUs of each target: `h100 (sm_90)`, or `sm_90` if only that."""
+    """Return how reports name the GPUs of each target: as `h100 (sm_90)`, or only as `sm_90`."""
     products: dict[Target, list[str]] = {}
     for gpu in gpus:
         names = products.setdefault(gpu.target, [])

@@ -22,20 +22,20 @@ from ttools.core.gpus.targets import (
 
 #: Maximum number of programs along each axis of a grid, on all NVIDIA GPUs.
 CUDA_GRID = (2**31 - 1, 65535, 65535)
-#: Triton multiplies the extents of a grid as 32-bit integers, and launches nothing unless the
-#: product is positive.
+#: Maximum number of programs: Triton multiplies the extents of a grid as 32-bit integers, and
+#: launches nothing unless the product is positive.
 MOST_PROGRAMS = 2**31 - 1
-#: Maximum number of threads along an axis in HIP, which counts them in 32 bits.
+#: Maximum number of threads along an axis in HIP, which represents this number in 32 bits.
 _HIP_THREADS = 2**32 - 1
 
-#: Alignment in bytes of a tensor descriptor's base and strides and of a row of its block.
+#: Required alignment in bytes of a tensor descriptor's base and strides, and of a row of its block.
 DESCRIPTOR_ALIGNMENT = 16
 #: Exclusive upper bound of strides in bytes.
 DESCRIPTOR_STRIDES_END = 1 << 40
 DESCRIPTOR_DIMENSIONS = 5
 DESCRIPTOR_EXTENT = 1 << 32
 
-#: The earliest time at which a rule can be checked: at the launch, after its kernel has been
+#: The earliest time at which a rule can be checked: at the launch, after the kernel has been
 #: compiled for the GPU, or at the creation of a descriptor.
 CheckedAt = Literal["launch", "compilation", "descriptor"]
 
@@ -70,7 +70,8 @@ class GpuLimits:
     tensor_memory: int = MAX_TENSOR_MEMORY
 
 
-#: Largest clusters. 8 blocks are portable; Triton requests 16 on GPUs that allow it.
+#: Largest cluster sizes in blocks. Clusters of 8 blocks are portable; Triton requests 16 on GPUs
+#: that allow it.
 _CLUSTERS = {"sm_90": 16, "sm_100": 16, "sm_103": 16, "sm_120": 8, "sm_121": 8}
 
 
@@ -79,7 +80,7 @@ def limits_of(target: Target, warps: int = 1) -> GpuLimits:
 
     Args:
         target: The architecture of the GPU.
-        warps: Warps per program; AMD's limits of the grid depend on it.
+        warps: Number of warps per program; on AMD, the limits of the grid depend on it.
     """
     limits = target.limits
     grid = CUDA_GRID

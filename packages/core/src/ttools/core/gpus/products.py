@@ -1,9 +1,10 @@
 """The table of GPUs: rates, multiprocessors, bandwidth and caches, each row with its source.
 
 Rates are without sparsity, and rates without a source are left out. The figures were compared with
-those that other publications cite from the named documents. They were also checked for consistency:
-a rate is the product of the operations per clock of a multiprocessor, the number of multiprocessors
-and the clock rate. Figures that only secondary sources give are marked `unconfirmed`.
+the figures that other publications cite from the named documents. They were also checked for
+consistency: a rate is the product of the operations per clock of a multiprocessor, the number of
+multiprocessors and the clock rate. Figures that only secondary sources give are marked
+`unconfirmed`.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ _BY_CLOCK = "NVIDIA's page of the card (cores, clock, AI TOPS), at the rates a c
 _BLACKWELL_BRIEF = "NVIDIA Blackwell technical brief 2.1, table 3 (HGX B200 and B300)"
 _CUDA = "; multiprocessors as CUDA reports them"
 
-#: Devices by name; the first one with an architecture represents it.
+#: Devices by name; the first device of an architecture represents that architecture.
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (

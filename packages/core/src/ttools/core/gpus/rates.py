@@ -84,18 +84,18 @@ _FUNCTIONS = {
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"), 16 / (2 * 128)),
 }
 #: Rates as multiples of the rate of fp32. An instruction computes two 16-bit floats; a
-#: multiprocessor computes 256 per clock with compute capability 8.0 and 9.0, and 128 with 7.5. For
-#: 32-bit integers, the rate is the issue limit of a multiprocessor: 128 lanes per clock with at
-#: most two operations each (a multiply-add, or a three-input logic operation or sum). Some integer
-#: units are slower than that.
+#: multiprocessor computes 256 of them per clock with compute capability 8.0 and 9.0, and 128 with
+#: 7.5. For 32-bit integers, the rate is the issue limit of a multiprocessor: 128 lanes per clock
+#: with at most two operations each (a multiply-add, or a three-input logic operation or sum). Some
+#: integer units are slower than that.
 _MULTIPLES: dict[str, dict[str, int]] = {
     "fp16": {"sm_75": 2, "sm_80": 4, "sm_90": 2},
     "bf16": {"sm_80": 2, "sm_90": 2},
     "integer": {"sm_75": 2, "sm_80": 2},
 }
 _FP8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ")
-#: Units whose rate is used for another unit: bf16 products run at the rate of fp16, and fp32
-#: products as tf32.
+#: Units whose rate is used for another unit: the rate of fp16 products is used for bf16, and that
+#: of tf32 products for fp32.
 _STAND_INS: dict[str, tuple[str, ...]] = {
     "dot bf16": ("dot fp16",),
     "dot fp32": ("dot tf32", "fp32"),

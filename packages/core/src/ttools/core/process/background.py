@@ -1,9 +1,9 @@
-"""Interruptible waits for calls that cannot be stopped, such as those of LLVM.
+"""Interruptible waits for calls that cannot be stopped, such as calls of LLVM.
 
 LLVM compiles in a single call that reacts neither to signals nor to deadlines. If the work of a
 thread must be stoppable, the call therefore runs in a separate thread, and Ctrl-C or the deadline
-of the phase ends the wait for it. The call then continues in the background, and its result is
-discarded. A call that may take a long time is made by a worker process instead, which is killed
+of the phase ends the wait for the call. The call then continues in the background, and its result
+is discarded. A call that may take a long time is made by a worker process instead, which is killed
 when the wait ends (`worker.answer_of`).
 """
 
@@ -29,7 +29,7 @@ def wait_for(call: Callable[[], T]) -> T:
     Raises:
         PhaseStopped: The time limit of the phase was reached.
         ThreadLimitError: No thread can be started.
-        Exception: Whatever the call raises.
+        Exception: Any exception that the call raises.
     """
     work = current_work()
     if work is None:
@@ -47,8 +47,7 @@ def wait_for(call: Callable[[], T]) -> T:
             ended.release()
 
     ended.acquire()
-    # `threading` is not used, because Python would wait for such a thread at the end of the
-    # process.
+    # `threading` is not used, because Python waits for its threads at the end of the process.
     with starting_thread():
         _thread.start_new_thread(run, ())
     try:

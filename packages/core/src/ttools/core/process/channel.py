@@ -1,7 +1,7 @@
 """Messages between two processes over a socket: framing, deadlines and encoding.
 
-A frame is the length of a message in 8 bytes, little endian, and the message. There are two
-encodings. `DataCodec` writes plain data, and instances of dataclasses that both ends have
+A frame consists of the length of a message in 8 bytes, little endian, and the message itself. There
+are two encodings. `DataCodec` writes plain data, and instances of dataclasses that both ends have
 registered, as MessagePack. Messages are checked when they are read and never contain code, so the
 sender need not be trusted. `PickleCodec` writes every object that pickle supports, and is for
 processes that run only our own code.
@@ -25,15 +25,16 @@ import msgspec
 from ttools.core.errors import TtoolsError
 
 _HEAD = struct.Struct("<Q")
-#: Default length in bytes of the longest accepted frame. If a length is larger, the data is not a
-#: message.
+#: Default maximum length in bytes of an accepted frame. If a frame states a larger length, the data
+#: is not a message.
 LONGEST = 1 << 32
 _PART = 1 << 20
 #: Codes of MessagePack extensions; those of dataclasses follow.
 _TUPLE, _INTEGER, _FIRST_CLASS = 1, 2, 16
 _INTEGERS = bytes([_INTEGER])
-#: By the first byte of an object in MessagePack: the width of the number that follows, and what
-#: this is the length of: bytes, or an extension. It is empty if no contents of this length follow.
+#: For the first byte of an object in MessagePack: the width of the number that follows, and whether
+#: this number is the length of `bytes` or of an `extension`. The text is empty if the number is
+#: followed by no contents of that length.
 _HEADS = {
     **{0xC4 + n: (1 << n, "bytes") for n in range(3)},
     **{0xC7 + n: (1 << n, "extension") for n in range(3)},
@@ -42,7 +43,7 @@ _HEADS = {
     **{0xD9 + n: (1 << n, "bytes") for n in range(3)},  # strings
     **{first + n: (2 << n, "") for first in (0xDC, 0xDE) for n in range(2)},  # lists, dictionaries
 }
-#: Maximum number of objects of a message of plain data, with those inside others.
+#: Maximum number of objects in a message of plain data, including nested ones.
 MOST_OBJECTS = 1 << 21
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
@@ -77,7 +78,7 @@ class WorkerGoneError(WorkerEndedError):
 
 
 class MessageTooLongError(WorkerGoneError):
-    """The process at the other end has sent a message that is longer than a limit."""
+    """The process at the other end has sent a message that exceeds a limit."""
 
 
 class WorkerSlowError(WorkerEndedError):
@@ -182,7 +183,7 @@ class DataCodec:
 
 
 def _has_more_objects(data: bytes, most: int) -> bool:
-    """Return whether a message in MessagePack has more objects than a number, which is positive.
+    """Return whether a MessagePack message has more than `most` objects; `most` is positive.
 
     An empty dictionary has one byte in a message, but 64 bytes as an object. Extensions other than
     integers contain messages, whose objects are counted, too.
@@ -216,7 +217,7 @@ class Channel:
     Args:
         connection: A stream socket; the channel closes it.
         codec: The encoding of messages in both directions.
-        longest: Maximum length in bytes of a message that is received. A longer one is not read.
+        longest: Maximum length in bytes of a received message. A longer message is not read.
     """
 
     def __init__(self, connection: socket.socket, codec: Codec, longest: int = LONGEST) -> None:
@@ -307,7 +308,7 @@ class Channel:
         return b"".join(parts)
 
     def _require_life(self, error: BlockingIOError) -> None:
-        """Raise an error if the process has ended, even if another one keeps its socket open."""
+        """Raise an error if the process has ended, even if another one keeps the socket open."""
         if self.death is None:
             return
         poll = select.poll()
@@ -332,7 +333,7 @@ def wait(channels: Sequence[Channel], seconds: float | None = None) -> list[Chan
     """Return the channels that can be read or whose process has ended.
 
     Args:
-        seconds: Time limit in seconds until one of them is ready; None for no limit.
+        seconds: Maximum time in seconds to wait until one of them is ready; None for no limit.
     """
     poll = select.poll()
     owners: dict[int, Channel] = {}

@@ -37,11 +37,11 @@ _requests: list[str] = []
 def children_call(function: str, argument: Mapping[str, Any]) -> Iterator[None]:
     """Make new child processes call a function once they have imported Triton.
 
-    This holds for processes that start during the `with` block.
+    This applies to processes that start during the `with` block.
 
     Args:
         function: Qualified name, written as `module:name`.
-        argument: Passed to the function, encoded as JSON.
+        argument: The argument of the function; it is passed on as JSON.
     """
     text = json.dumps({"owner": os.getpid(), "call": function, "given": argument})
     with _lock:
@@ -67,7 +67,7 @@ def without_run(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def join_run() -> None:
-    """Call the function that a parent process requests, once Triton has been imported."""
+    """Call the function that a parent process requests, as soon as Triton is imported."""
     text = os.environ.get(_VARIABLE)
     if text is None or _requests:
         return  # there is no run, or this is a fork of a process that takes part in it

@@ -1,7 +1,7 @@
 """Names of kernels that child processes launch, for the report of their parent.
 
-Children append the names to a file. An environment variable contains its path, which both forked
-and newly started processes inherit.
+Children append the names to a file. The path of the file is in an environment variable, which both
+forked and newly started processes inherit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 
 from ttools.core.context_values import in_environment
 
-#: Process id of the parent and path of the file; the underscore marks it as internal.
+#: Environment variable with the process id of the parent and the path of the file; the leading
+#: underscore marks it as internal.
 _VARIABLE = "_TTOOLS_CHILD_LAUNCHES"
 _FORKED, _STARTED = "forked", "started"
 
 
 class _Child:
-    """The role of this process as a child of another one.
+    """The role of this process as a child of another process.
 
     Attributes:
         log: The file to write to, or None if no parent collects launches.
@@ -76,7 +77,7 @@ class ChildKernels:
 
     @property
     def of_started(self) -> list[str]:
-        """Return the names from newly started processes, which do not share the run of this one."""
+        """Return the names from newly started processes, which do not share this process's run."""
         return self._named(_STARTED)
 
     def _named(self, *kinds: str) -> list[str]:

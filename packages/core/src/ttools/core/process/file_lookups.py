@@ -1,4 +1,4 @@
-"""Records which files a program looks for, whether they exist or not."""
+"""Records which files a program looks for, whether or not they exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def file_lookups(wanted: Callable[[str], bool]) -> Iterator[dict[str, None]]:
     """Record the base names of files that are looked for within the `with` block.
 
     Args:
-        wanted: Returns whether a base name is recorded.
+        wanted: Function that returns whether a base name is recorded.
 
     Yields:
         The names in the order of their first look-up; names are added while the block runs.

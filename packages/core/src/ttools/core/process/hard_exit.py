@@ -16,11 +16,11 @@ from ttools.core.process.script import return_to, working_folder
 def before_hard_exit(last: Callable[[int], int]) -> Iterator[None]:
     """Call `last` if `os._exit` would end this process during the `with` block.
 
-    It is called in the folder in which the block was entered. Forks of the process are not
-    affected.
+    The working directory of the call is the one in which the block was entered. Forks of the
+    process are not affected.
 
     Args:
-        last: Receives the program's status and returns the status to end with.
+        last: Function that receives the program's status and returns the status to end with.
     """
     leave = os._exit
     owner, folder = os.getpid(), working_folder()

@@ -32,8 +32,8 @@ def hiding_files(folder: Path) -> dict[str, Path]:
     hidden = {}
     for name in sorted(names):
         spec = PathFinder.find_spec(name, [str(folder)])
-        # A folder without `__init__.py` has no origin, and hides no package, because Python
-        # searches the whole path for packages first.
+        # A folder without `__init__.py` has no origin. It hides no package, because Python searches
+        # the whole path for packages first.
         if spec is None or spec.origin is None or PathFinder.find_spec(name, other_paths) is None:
             continue
         # Modules that are compiled into Python take precedence over all folders.
@@ -47,8 +47,8 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
     Args:
         folder: The first folder of `sys.path`.
-        error: An exception about a missing name in a module. If given, the sentence is only about a
-            file that hides this module.
+        error: An exception about a name that is missing in a module. If given, the sentence is only
+            about a file that hides this module.
     """
     hidden = hiding_files(folder)
     if error is not None:

@@ -20,11 +20,11 @@ _RUNNERS = (
 _ours: dict[int, CodeType] = {}
 #: Depth of the user's frame at the last launch, with its code, instruction and line. Programs
 #: launch kernels in loops, and checking the frame at the same depth first is much cheaper than
-#: creating a frame object for each caller. Depth 1 skips our own frame, because a frame that refers
-#: to itself keeps the tensors of its callers alive. Frames in between are not checked. As a result,
-#: one case is reported imprecisely: if an expression calls `kernel[grid]` itself at one launch, but
-#: calls a helper that launches the kernel at the next one, the second launch is reported with the
-#: line of the expression instead of the helper's line.
+#: creating a frame object for each caller. Depth 1 skips the frame of this function, because a
+#: frame that refers to itself keeps the tensors of its callers alive. Frames in between are not
+#: checked. As a result, one case is reported imprecisely: if an expression calls `kernel[grid]`
+#: itself in one launch, but calls a helper that launches the kernel in the next one, the second
+#: launch is reported with the line of the expression instead of the helper's line.
 _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 

@@ -71,7 +71,7 @@ def wait(
     return_when: Literal["FIRST_COMPLETED", "ALL_COMPLETED"] = "ALL_COMPLETED",
     timeout: float | None = None,
 ) -> tuple[set[futures.Future[T]], set[futures.Future[T]]]:
-    """Wait for futures like `concurrent.futures.wait`, but let Ctrl-C interrupt it.
+    """Wait for futures like `concurrent.futures.wait`, but let Ctrl-C interrupt the wait.
 
     Args:
         timeout: Seconds; None for no limit.
@@ -98,7 +98,7 @@ def result(future: futures.Future[T]) -> T:
 
 
 def join(running: threading.Thread | BaseProcess) -> None:
-    """Wait for the end of a thread or a child process."""
+    """Wait for the end of a thread or a child process; Ctrl-C interrupts the wait."""
     while running.is_alive():
         running.join(_TICK_S)
 

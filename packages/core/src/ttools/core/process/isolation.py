@@ -4,10 +4,11 @@ The process gets its own namespaces for users, mounts, processes, network, host 
 read all files of its user, but can write only to its temporary folder and to given folders. Its
 `/dev` contains only the usual files such as `/dev/null`. It sees only itself and the processes that
 it starts, and has no capabilities. When the first process in a PID namespace ends, the system kills
-all others in it, including those that have left its process group.
+all others in it, including those that have left their process group.
 
-Steps that would change the whole system outside a separate mount namespace are taken only after
-that namespace has been created; if its creation fails, they are not taken.
+Some steps would change the whole system if they were taken outside a separate mount namespace.
+These steps are taken only after that namespace has been created; if its creation fails, they are
+not taken.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class IsolationError(OSError):
 
 
 def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False) -> None:
-    """Isolate this process: fork it, and return in the child, which is the first in its namespace.
+    """Isolate this process: fork it, and return in the child, the first process in its namespace.
 
     The original process waits for the child and then ends with the same status or signal.
 
@@ -83,7 +84,7 @@ def isolate(folder: str, writable: Sequence[str] = (), *, network: bool = False)
 
 def _end_as(child: int) -> NoReturn:
     """Wait for a process, and end with the same status or signal."""
-    os.closerange(3, 65536)  # so that the end of the child closes its connections
+    os.closerange(3, 65536)  # so that the child's connections are closed when it ends
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
         with contextlib.suppress(OSError):  # SIGKILL has no handler that could be reset
@@ -108,7 +109,7 @@ def _arrange_files(libc: Any, folder: str, writable: Sequence[str], *, network: 
     if names is not None and not names[0].exists():
         names[0].parent.mkdir(parents=True, exist_ok=True)
         names[0].write_bytes(names[1])
-    # Mount a new /proc, read-only, because root could otherwise write to /proc/sys.
+    # Mount a new read-only /proc, because root could otherwise write to /proc/sys.
     plain = _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXECUTION
     _mount(libc, "proc", "/proc", "proc", plain)
 

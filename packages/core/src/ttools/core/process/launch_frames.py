@@ -1,7 +1,8 @@
 """Removes frames of Triton and ttools that occur in every launch from tracebacks.
 
-Frames between two frames of the user contain no useful information. Neither do frames after the
-user's last frame if the error message itself names the position in the kernel.
+Such frames contain no useful information if they are between two frames of the user's code. The
+same holds for frames after the last frame of the user's code if the error message itself names the
+position in the kernel.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def hide_launch_frames(error: BaseException) -> None:
     Frames of Triton or ttools in which Python itself raised an error stay, because they show the
     cause.
     """
-    # Few programs fail, so they need not wait for this import.
+    # Imported here, because only a program that fails needs to wait for this import.
     from ttools.core.compilation.compile_errors import explain_in_message
 
     visited: set[int] = set()
@@ -61,7 +62,8 @@ def hide_launch_frames(error: BaseException) -> None:
         name_argument(current)
         explain_in_message(current)
         entries = entries_of(current.__traceback__)
-        # The position in our code at which Ctrl-C arrived is irrelevant.
+        # If Ctrl-C ended the program, the position in our own code at which it arrived is
+        # irrelevant.
         users_only = _says_where(current) or not isinstance(current, Exception)
         current.__traceback__ = traceback_of(_shown(entries, users_only))
         cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
@@ -71,7 +73,8 @@ def hide_launch_frames(error: BaseException) -> None:
             and not _says_where(cause)
             and _is_inner(cause)
         ):
-            # The message already contains the text of its cause.
+            # The error is shown without its cause, because the message already contains the cause's
+            # text.
             current.__cause__, current.__suppress_context__, cause = None, True, None
         current = cause
 
@@ -94,7 +97,7 @@ def _is_inner(error: BaseException) -> bool:
 
 
 def _owners(entries: list[TracebackType]) -> list[Owner]:
-    """Return the owners of frames; those of the standard library belong to their caller."""
+    """Return the owner of each frame; a standard library frame has the owner of its caller."""
     owners: list[Owner] = []
     for entry in entries:
         owner = owner_of_frame(entry.tb_frame)
@@ -120,6 +123,6 @@ def traceback_of(entries: Sequence[TracebackType]) -> TracebackType | None:
 
 
 def _says_where(error: BaseException) -> bool:
-    """Return whether an error's message names the position, so that later frames add nothing."""
+    """Return whether an error's message names the position, so that further frames add nothing."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, TtoolsError | StandInError) or "CompilationError" in kinds

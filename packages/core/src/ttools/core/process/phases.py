@@ -118,7 +118,7 @@ class Work:
 
     def begin(self, name: str) -> None:
         """End the current phase and begin another one in its place."""
-        # A launch has several phases that take microseconds, so the object is reused.
+        # A launch has several phases that take microseconds each, so the object is reused.
         phase = self.phase
         phase.name, phase.done = name, None
         phase.began = began = time.monotonic()

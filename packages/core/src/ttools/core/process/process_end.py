@@ -26,8 +26,8 @@ from ttools.core.patches import Patches
 from ttools.core.process import interruptible
 from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
 
-# Both modules register exit functions on first use. These must belong to the process, not to the
-# script.
+# Both modules register exit functions on first use. These functions must belong to the process, not
+# to the script.
 weakref.finalize(multiprocessing.util, int).detach()
 
 #: Flags that these modules set permanently when the process begins to end.
@@ -43,10 +43,10 @@ _latest: list[ModuleType] = []
 
 
 class ScriptEnd:
-    """Takes the steps by which Python ends a process; the context is entered before the script.
+    """Ends a script in the way that Python ends a process; entered before the script starts.
 
     Functions that the script or a library registers with `atexit` in the `with` block are kept for
-    `finish`; those of ttools stay registered with Python.
+    `finish`; functions of ttools stay registered with Python.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ScriptEnd:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Join threads, call exit functions and so on, as Python does; daemon threads keep running.
+        """Join threads and call exit functions, as Python does; daemon threads keep running.
 
         Exceptions in exit functions are printed, as Python does.
 
@@ -160,22 +160,20 @@ def hasten_end() -> None:
 
 
 def _is_public(name: str) -> bool:
-    """Return whether a name of a module is public; Python clears these after the private ones."""
+    """Return whether a module's name is public; Python clears private names before public ones."""
     return not name.startswith("_") or name.startswith("__")
 
 
 def leave_abruptly() -> None:
-    """Make `leave_if_interrupted` terminate the process, because some threads must not be
-    joined.
-    """
+    """Make `leave_if_interrupted` terminate the process; some threads must not be joined."""
     _interrupted.set()
 
 
 def leave_if_interrupted(status: int) -> None:
     """Terminate the process immediately if the wait for its threads was interrupted.
 
-    Otherwise, Python would wait again for the threads for which Ctrl-C had ended the wait, or for a
-    call that continues in the background.
+    Otherwise, Python would wait again: for the threads that were being joined when Ctrl-C arrived,
+    or for a call that continues in the background.
     """
     if _interrupted.is_set():
         leave_at_once(status)

@@ -64,7 +64,8 @@ class _Program:
 
 Execute = Callable[[CodeType, dict[str, object]], None]
 OnError = Callable[[BaseException], None]
-#: Reports an exception in place of a traceback; returns False if the traceback should be printed.
+#: Function that reports an exception in place of a traceback; returns False if the traceback should
+#: be printed.
 Report = Callable[[BaseException], bool]
 
 
@@ -82,23 +83,23 @@ def run_target(
     `sys.path` and the working directory are restored.
 
     Args:
-        execute: Runs the code in the namespace of `__main__`.
-        on_error: Called with an uncaught exception of the script after it is printed.
-        report: Called with the exception before it is printed; returns False if the traceback
-            should be printed.
+        execute: Function that runs the code in the namespace of `__main__`.
+        on_error: Function to call with an uncaught exception of the script after it is printed.
+        report: Function to call with the exception before it is printed; it returns False if the
+            traceback should be printed.
 
     Raises:
         UsageError: There is no such file or module.
-        TtoolsError: The script raised it. `KernelError` and `FailuresError` count as ordinary
-            failures of the script instead.
+        TtoolsError: The script raised this exception. However, `KernelError` and `FailuresError`
+            count as ordinary failures of the script.
     """
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
     folder = working_folder()
     try:
         if not getattr(sys.flags, "safe_path", False):
-            # The first entry is the folder of our own entry point; `python` would have the script's
-            # folder here.
+            # At this point, the first entry is the folder of our own entry point; under `python`,
+            # it would be the script's folder.
             sys.path[0:1] = [_path0(target)]
         program = _PREPARE[target.kind](target)
         if not getattr(sys.flags, "safe_path", False):
@@ -174,7 +175,7 @@ def _prepare_script(target: Target) -> _Program:
         raise UsageError(f"there is no file `{target.name}`")
     if path.is_dir() or path.suffix in (".zip", ".pyz"):
         return _prepare_container(target.name)
-    # Python uses the directory of the file to which a symbolic link leads.
+    # If the file is a symbolic link, Python uses the directory of the file that the link points to.
     directory = str(path.resolve().parent)
     file = os.path.join(os.getcwd(), target.name)  # noqa: PTH109, PTH118 - Python keeps `./` too
     return _Program(directory, target.name, lambda: _compile_file(file), file=file)
@@ -226,13 +227,13 @@ _PREPARE: dict[str, Callable[[Target], _Program]] = {
 
 
 def _compile_file(path: str) -> CodeType:
-    # Python itself reads scripts with open_code, which raises an audit event.
+    # Like Python itself, read the script with `open_code`, which raises an audit event.
     with io.open_code(path) as file:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
 def _compile_text(source: str, name: str) -> CodeType:
-    # Tracebacks and `inspect`, and so `@triton.jit`, read the source from linecache.
+    # Tracebacks and `inspect`, and therefore `@triton.jit`, read the source from linecache.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     return compile(source, name, "exec", dont_inherit=True)
 
@@ -314,7 +315,7 @@ def _report(error: BaseException) -> int:
 
 
 def _strip_our_frames(error: BaseException) -> None:
-    """Remove all frames up to those of this module; a SyntaxError then has none, as in Python."""
+    """Remove the outer frames up to this module's; as in Python, a SyntaxError then has none."""
     frames: TracebackType | None = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next

@@ -1,7 +1,7 @@
 """Reserves standard output for a report that another program reads.
 
 A script, its libraries and its child processes write to descriptor 1, by `print` or directly in C
-code. While standard output is reserved, that descriptor refers to standard error, and the report is
+code. While standard output is reserved, descriptor 1 refers to standard error, and the report is
 written to a copy of the original descriptor.
 """
 
@@ -54,7 +54,7 @@ def standard_output_kept() -> Iterator[TextIO]:
 
 
 def _lead(number: int, source: int) -> None:
-    """Make a descriptor a copy of another one, or of /dev/null if that one is closed."""
+    """Make a descriptor a copy of `source`, or of /dev/null if `source` is closed."""
     try:
         os.dup2(source, number)
     except OSError:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from ttools.core.errors import UsageError
 from ttools.core.ownership import is_program_file
 
-#: Exception messages are cut to this length, since they may contain whole arrays.
+#: Exception messages are truncated to this length, since they may contain whole arrays.
 _LONGEST_TEXT = 2000
 
 #: Digests of the files that were loaded here, by module name.
@@ -68,7 +68,7 @@ def split_word(word: str, what: Literal["function", "kernel"] = "function") -> t
         what: Description of the object that the word names, for error messages.
 
     Raises:
-        UsageError: The word has another form, or there is no such file.
+        UsageError: The word does not have this form, or there is no such file.
     """
     file, _, name = word.rpartition(":")
     if not file or not all(part.isidentifier() for part in name.split(".")):
@@ -95,7 +95,7 @@ def require_file(file: str | Path) -> Path:
 def load_file(file: str | Path) -> ModuleType:
     """Load a Python file as a module that other modules can import.
 
-    The file runs only if it has not run before, or has changed since.
+    The file runs only if it has not run before, or has changed since then.
 
     Raises:
         UsageError: There is no such file.
@@ -140,7 +140,7 @@ def load_functions(words: Sequence[str]) -> list[tuple[ModuleType, Any]]:
         words: Names as `FILE.py:NAME`, where NAME may have dots.
 
     Raises:
-        UsageError: A word has another form, or there is no such file.
+        UsageError: A word does not have this form, or there is no such file.
         LoadError: A file cannot be loaded, or has no such function.
     """
     functions = []
@@ -181,7 +181,8 @@ def describe(error: BaseException) -> str:
 def program_line(error: BaseException) -> str:
     """Return the innermost `file:line: text` of the program in an exception's traceback.
 
-    The result is empty if there is none, as for a syntax error, whose message names the line.
+    The result is empty if the traceback contains no such line, as for a syntax error, whose message
+    names the line.
     """
     frame = program_frame(error)
     if frame is None:
@@ -191,7 +192,7 @@ def program_line(error: BaseException) -> str:
 
 
 def program_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the innermost frame of the program in an exception's traceback; None if none is."""
+    """Return the program's innermost frame in an exception's traceback; None if it has none."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     return next((frame for frame in frames if is_program_file(frame.filename)), None)
 

@@ -67,8 +67,8 @@ _PHASE_TICK_S = 0.1
 _KEPT_BYTES = 8000
 #: Variables that name folders of the user to which programs write, outside the home folder.
 _FOLDERS_OF_USER = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
-#: The program of a new interpreter, which gets the import path of this process except for the
-#: script's folder.
+#: The program that a new interpreter runs. It sets the import path to that of this process, without
+#: the script's folder.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from ttools.core.process.worker import _serve_new_interpreter as serve; serve()"
@@ -83,16 +83,17 @@ class Limits:
 
     Attributes:
         seconds: Time limit for an answer; None for no limit.
-        memory: Bytes beyond those that the process has when it starts; None for no limit.
+        memory: Bytes in addition to those that the process has when it starts; None for no limit.
         answer_bytes: Maximum length of an answer in bytes; the worker ends if it sends a longer
             one.
         cpu_seconds: Limit of the CPU time of the worker and of each process that it starts, in
             seconds; None for no limit.
         network: If False, the process loses network access where the system allows that.
-        own_folder: If True, the process works in a temporary folder, which is removed with it.
+        own_folder: If True, the process works in a temporary folder, which is removed when the
+            process ends.
         isolated: If True, the process gets its own namespaces, see `isolation.py`. This requires
             `own_folder` and a system that permits it, see `missing_isolation`. The temporary folder
-            is also its home folder.
+            is also the home folder of the process.
         cache: Folder for compiled kernels, including those of Triton, which stays writable; None
             for the user's cache folder.
         processes: Maximum number of processes and threads, on systems that count them.
@@ -119,8 +120,8 @@ class Worker:
     Args:
         channel: The connection to the process.
         pid: Process id of the worker.
-        reap: Waits for the end and returns the exit code as `subprocess` does; None if it is
-            unknown.
+        reap: Function that waits for the end of the process and returns its exit code as
+            `subprocess` does; None if the code is unknown.
         seconds: Default time limit for an answer; None for no limit.
         errors: The file that receives standard error, if that is kept.
         folder: A folder to remove at the end.
@@ -150,7 +151,7 @@ class Worker:
         """Send a request, whose answer `receive` returns.
 
         Args:
-            seconds: Time limit for the transfer; by default that of answers.
+            seconds: Time limit for the transfer; by default the time limit for answers.
 
         Raises:
             WorkerGoneError: The process has ended; the message says how.
@@ -196,7 +197,7 @@ class Worker:
         return self.end()
 
     def end(self) -> int | None:
-        """Kill the process and its group; return the exit code, None if it is not known."""
+        """Kill the process and its group; return the exit code, or None if it is not known."""
         if self._is_ended:
             return self.code
         self._is_ended = True
@@ -253,7 +254,7 @@ class Worker:
 
 
 def answer_of(worker: Worker, request: Any) -> Any:
-    """Send a worker its only request and return the answer; always terminate the worker.
+    """Send a worker its only request and return the answer; terminate the worker in any case.
 
     Raises:
         PhaseStopped: The time limit of this thread's phase was reached.
@@ -295,20 +296,20 @@ def exit_text(code: int | None) -> str:
 
 # --- starting a worker ---------------------------------------------------------------------------
 
-#: The connections of this process to workers; a fork must close its copies of these.
+#: The connections of this process to workers; a forked process must close its copies of them.
 _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Worker:
     """Start a worker as a fork of this process.
 
-    Only the calling thread continues in the fork. A lock that another thread holds stays locked
-    there, so the fork of a multi-threaded process may hang. In that case, it is killed when the
+    Only the calling thread continues in the fork. A lock that another thread holds stays locked in
+    the fork, so the fork of a multi-threaded process may hang. In that case, it is killed when the
     deadline of an answer has passed.
 
     Args:
-        serve: Reads requests from a channel and answers them until the channel is closed. It
-            returns the exit status, None for 0.
+        serve: Function that reads requests from a channel and answers them until the channel is
+            closed. It returns the exit status, or None for 0.
         codec: The encoding of messages; plain data by default.
 
     Raises:
@@ -355,7 +356,7 @@ def spawn_worker(
 
     Args:
         function: The function to run, as `module:name`. It is called with a channel and the
-            arguments, and returns the exit status, None for 0.
+            arguments, and returns the exit status, or None for 0.
         codec: The encoding of messages; plain data by default.
 
     Raises:
@@ -453,12 +454,12 @@ def serve_and_leave(
     """Turn this process into a worker; never returns.
 
     Args:
-        serve: Answers the requests (see `fork_worker`).
+        serve: Function that answers the requests (see `fork_worker`).
         connection: The connection to the process that sends requests.
         parent: Process id of the parent.
         folder: The working directory; None to keep the current one.
         errors: File descriptor to which standard error is redirected; if None, `limits.errors`
-            decides.
+            determines what happens to standard error.
     """
     status = 1
     try:
@@ -518,7 +519,7 @@ def _contain(limits: Limits, folder: str | None) -> None:
 
 
 def _move_home(folder: str) -> None:
-    """Make a folder the home folder, since libraries keep caches there and fail if they cannot.
+    """Make a folder the home folder, in which libraries keep caches and fail if they cannot.
 
     For example, FlagGems has a database of tuned configurations in `~/.flaggems`.
     """

@@ -30,7 +30,7 @@ MOST_PARTS = 20_000
 _LARGEST_HEADER = 1 << 12
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-#: Exceptions that Python's zipfile raises for broken archives.
+#: Exceptions that Python's zipfile module raises for broken archives.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -79,7 +79,7 @@ class Parts:
         """Return the JSON document.
 
         Raises:
-            UsageError: The archive has none.
+            UsageError: The archive contains no JSON document.
         """
         if DOCUMENT not in self._entries:
             raise UsageError(

@@ -1,6 +1,6 @@
 """Source lines in records, which are selected when a record is made and shown when it is read.
 
-For each location, the complete function around it is recorded.
+For each location, the complete function that contains it is recorded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ttools.core.location import SourceLocation, show_recorded_lines, source_lin
 from ttools.core.records.launch_record import Excerpt
 from ttools.core.syntax_trees import lines_of, syntax_tree
 
-#: Number of lines to record before and after a location that is outside functions.
+#: For a location outside functions, the number of lines to record before and after it.
 _CONTEXT = 2
 _MOST_LINES = 5_000
 
 
 def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
-    """Return the source of the functions around locations and their callers, if it is readable."""
+    """Return the readable source of the functions that contain the locations and their callers."""
     lines_by_file: dict[str, set[int]] = defaultdict(set)
     for location in locations:
         for position in (location, *location.callers):
@@ -55,7 +55,7 @@ def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
     """Make findings and errors show only recorded lines.
 
     Args:
-        files: Files that the record's kernels name; lines of these that are not recorded are
+        files: Files that the record's kernels name. Lines of these files that are not recorded are
             hidden.
     """
     recorded = {excerpt.file: excerpt.lines for excerpt in excerpts}

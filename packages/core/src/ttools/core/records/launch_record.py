@@ -29,7 +29,7 @@ class Filling:
         kind: `normal` for a normal distribution with mean `first` and standard deviation `second`,
             `uniform` for random integers from `first` to `second`, `constant` for the value
             `first`.
-        dtype: Element type, as torch names it without the module.
+        dtype: Element type, by its name in torch without the module.
         first, second: Parameters of the distribution.
     """
 
@@ -49,7 +49,7 @@ class Storage:
         place: Address modulo `PLACE_BYTES`, because kernels are specialised for the alignment of
             addresses.
         data: Content before the launch; None if it is not recorded.
-        filling: Describes generated numbers that replace the content, if it is not recorded.
+        filling: If the content is not recorded, describes the generated numbers that replace it.
     """
 
     size: int
@@ -66,8 +66,8 @@ class LaunchRecord:
         spec: The launch. The storage of each tensor is an index into `Record.storages`.
         ttir: Text of the module after the interpreter's front end.
         specialisation: Description of each source parameter's specialisation.
-        has_options: True if warps, blocks and stages are recorded; earlier versions of ttools
-            recorded only `fp_fusion` and `debug`.
+        has_options: True if the numbers of warps, blocks and stages are recorded; earlier versions
+            of ttools recorded only `fp_fusion` and `debug`.
     """
 
     spec: LaunchSpec

@@ -1,8 +1,8 @@
 """Reads a record from an untrusted file.
 
-msgspec checks each field by the types of `schema`. This module checks whether the fields are
-consistent with each other and with the other parts of the file. Errors name the field in the
-document.
+msgspec checks each field against the types in `schema`. This module checks whether the fields are
+consistent with each other and with the other parts of the file. Error messages name the field of
+the document.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def read_record(path: Path) -> Record:
     """Read a record.
 
     Raises:
-        UsageError: The file does not exist, is not a record, is damaged, too large, or newer than
-            this version of ttools.
+        UsageError: The file does not exist, is not a record, is damaged, is too large, or is newer
+            than this version of ttools.
     """
     with container.opened(path) as parts:
         data = parts.document()

@@ -37,7 +37,7 @@ def real(text: str) -> float:
 
 
 def is_line(text: str) -> bool:
-    """Return whether a string is short and printable, so that a terminal shows it as one line."""
+    """Return whether a string is short and printable, so that a terminal shows it on one line."""
     return len(text) <= _LONGEST_NAME and text.isprintable()
 
 
@@ -114,7 +114,7 @@ Value: TypeAlias = Null | Bool | Int | Float | TensorSpec
 
 
 class Parameter(Shown, frozen=True):
-    """An `ArgumentSpec` as stored; numbers have a type, because JSON has no infinities."""
+    """An `ArgumentSpec` as stored; numbers are typed, because JSON cannot represent infinities."""
 
     name: str
     type: str
@@ -130,9 +130,9 @@ class Entry(Shown, frozen=True, omit_defaults=True):
     """A `LaunchRecord` as stored in the file, with the fields of its spec inlined.
 
     Attributes:
-        ttir: Name of the part with the module.
-        num_warps: Warps per program; None in records of versions that did not save it, as for the
-            other options.
+        ttir: Name of the part that contains the module.
+        num_warps: Warps per program. This and the following options are None in records that were
+            written by versions of ttools which did not save them.
         num_ctas: Thread blocks per program.
         num_stages: Stages of pipelined loops.
     """

@@ -1,8 +1,8 @@
 """Folds accesses of programs to the elements of a tensor into a picture of limited size.
 
 Accesses are added piece by piece, so memory use is small for tensors of any size and launches of
-any length. Runs of elements in memory are mapped to cells of a two-dimensional picture. It shows a
-matrix as it is, a tensor with more dimensions as a series of slices, and a vector in rows.
+any length. Runs of elements in memory are mapped to cells of a two-dimensional picture. The picture
+shows a matrix as it is, a tensor with more dimensions as a series of slices, and a vector in rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ttools.core.ranges import ranges
 
 #: Maximum number of cells along an axis.
 CELLS = 128
-#: Maximum number of slices that are shown of a tensor with more than two dimensions.
+#: Maximum number of slices to show of a tensor with more than two dimensions.
 SLICES = 6
 KINDS = ("load", "store", "atomic")
 _NO_PROGRAM = np.iinfo(np.int64).max
@@ -52,8 +52,8 @@ class AccessMap:
 
     Args:
         shape: Extents of the tensor.
-        strides: Strides in elements, none negative.
-        followed: Linear ids of programs whose cells are also recorded separately.
+        strides: Strides in elements; none may be negative.
+        followed: Linear ids of the programs whose cells are also recorded separately.
 
     Attributes:
         as_stored: True if elements are shown in memory order, because the tensor's strides overlap.
@@ -280,7 +280,7 @@ def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _runs(cells: Sequence[int]) -> list[int]:
-    """Return a flat list of the first cell and the length of each run of adjacent cells."""
+    """Return the first cell and the length of each run of adjacent cells, as a flat list."""
     flat: list[int] = []
     for first, length in _neighbours(cells):
         flat += [first, length]

@@ -11,16 +11,17 @@ from ttools.core.location import SourceLocation
 from ttools.core.reports.wrapping import wrapped
 
 #: Upper ends of the bins of histograms, in units in the last place. The first bin contains only
-#: errors of zero; a further bin contains larger errors, and errors that are not finite.
+#: errors of zero. One more bin, after these, contains larger errors, and errors that are not
+#: finite.
 EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 16384.0)
-#: Reasons why a GPU may compute other results than the engine.
+#: Reasons why the results of a GPU may differ from those of the engine.
 GPU_RULES = (
     "sums of matrix products",
     "approximate functions",
     "order of sums",
     "fused products",
 )
-#: Lines with a smaller share of an output's error are not listed.
+#: A source line whose share of an output's error is smaller than this is not listed.
 _LEAST_SHARE = 0.005
 _NOTHING_COMPARED = (
     "none, because the check `accuracy` has compared no output of floating-point numbers"
@@ -37,9 +38,9 @@ class GpuRange:
         ulps: The largest difference from the results of the engine, in ulp of the output's type.
         index: Index of the element with this difference, such as `[3, 5]`.
         low: Smallest value that the GPU may compute for this element.
-        high: Largest value that it may compute.
-        elements: Number of the elements.
-        equal: Number of the elements that the GPU computes with the same bits.
+        high: Largest value that the GPU may compute for this element.
+        elements: Number of elements that were examined.
+        equal: Number of examined elements for which the GPU computes the same bits as the engine.
         shares: Shares of `GPU_RULES` in the largest difference, largest first.
     """
 
@@ -80,16 +81,18 @@ class OutputAccuracy:
         kernel: Name of the kernel.
         argument: Name of the parameter.
         dtype: Name of the type of the elements.
-        elements: Number of the elements that were compared with their exact values.
-        rounding: Number of the elements that are as accurate as rounding the exact value once.
-        ulps: The largest error; infinite if the element is not finite and should be.
+        elements: Number of elements that were compared with their exact values.
+        rounding: Number of elements that are as accurate as rounding the exact value once.
+        ulps: The largest error; infinite if the element is not finite but should be.
         index: Index of the element with this error, such as `[3, 5]`.
         stored: The value of this element.
         exact: Exact value of the element.
-        by_rounding: The part of the largest error that rounds the exact value to the type.
-        by_conditioning: The part that is explained by the sensitivity to the inputs.
-        by_kernel: The rest, which is caused by the kernel's own rounding.
-        histogram: Numbers of elements by error; see `EDGES`.
+        by_rounding: The part of the largest error that results from rounding the exact value to the
+            type.
+        by_conditioning: The part of the largest error that is explained by the sensitivity to the
+            inputs.
+        by_kernel: The remaining part, which is caused by the kernel's own rounding.
+        histogram: Number of elements in each bin of errors; see `EDGES`.
         shares: Source lines, with their shares in the sum of the absolute errors of all elements.
         rtol: Relative tolerance for a comparison with a reference; None if the output has errors
             that are defects.
@@ -147,10 +150,10 @@ class LineErrors:
     Attributes:
         location: Location of the source line.
         operations: Names of the operations, as in findings.
-        dtype: Name of the type of their results.
+        dtype: Name of the type of the operations' results.
         eps: Distance from 1 to the next larger number of this type.
         introduced: Sum of the absolute errors that the operations introduce by rounding.
-        carried: Sum of the absolute errors that result from those of the operands.
+        carried: Sum of the absolute errors that result from the errors of the operands.
         size: Sum of the absolute values of the results.
     """
 
@@ -169,7 +172,7 @@ class LineErrors:
 
     @property
     def carried_ulps(self) -> float:
-        """Return the mean error that the operands contribute, in the same units."""
+        """Return the mean error that the operands contribute, relative to the results, in ulp."""
         return self.carried / (self.eps * self.size) if self.size else 0.0
 
 
@@ -186,8 +189,8 @@ def bin_labels() -> list[str]:
 def united_outputs(outputs: Iterable[OutputAccuracy]) -> list[OutputAccuracy]:
     """Merge the results of several runs for the same outputs.
 
-    The tolerance is sufficient for all of them. The shares of lines are those of the result with
-    the largest error.
+    The merged tolerance is sufficient for all runs. The shares of lines are taken from the result
+    with the largest error.
     """
     merged: dict[tuple[str, str, str], OutputAccuracy] = {}
     for output in outputs:
@@ -268,7 +271,7 @@ def range_lines(outputs: Sequence[OutputAccuracy]) -> list[str]:
 
 
 def listed_shares(output: OutputAccuracy) -> list[tuple[SourceLocation, float]]:
-    """Return the lines of an output that are worth listing, with their shares, largest first."""
+    """Return the lines whose share of an output's error is worth listing, largest share first."""
     shares = [entry for entry in output.shares if entry[1] >= _LEAST_SHARE]
     return sorted(shares, key=lambda entry: -entry[1])
 

@@ -30,7 +30,7 @@ def write(report: Report) -> str:
 
 
 def _row(group: tuple[Finding, ...], report: Report) -> dict[str, Any]:
-    """Return the first finding with a common cause, and the number of further ones."""
+    """Return the first of the findings with a common cause, and the number of the other ones."""
     first = group[0]
     location = first.location or location_of_line(first.launch)
     edit = edit_of(first)

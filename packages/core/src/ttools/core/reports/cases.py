@@ -20,12 +20,12 @@ class CasesVerdict:
 
     Attributes:
         function: Name of the function.
-        verdict: The verdict, in the words of all commands.
+        verdict: The verdict, in the words that all commands use.
         conclusion: The verdict as a sentence.
         reason: Reason for an unknown verdict, or what weakens a pass; empty if there is neither.
         tried: Number of cases that were tried.
         kinds: Number of cases of each kind, with descriptions such as `with special values`.
-        statements: What else was examined, and what was not.
+        statements: What was examined besides the cases, and what was not.
         seconds: Duration of the run in seconds.
     """
 

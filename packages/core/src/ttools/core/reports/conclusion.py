@@ -1,4 +1,4 @@
-"""The first part of a report's page: the conclusion, the reasons with evidence, and what to do."""
+"""The first part of a report's page: the conclusion, the reasons with evidence, and advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def page_summary(report: Report, links: Mapping[int, str]) -> PageSummary:
 
     Args:
         report: The report of the page.
-        links: Identifiers on the page of findings, by `id(finding)`.
+        links: Identifiers that findings have on the page, by `id(finding)`.
     """
     points = list(_points(report, links))
     left = len(points) - _MOST_POINTS
@@ -93,7 +93,7 @@ def _urgency(kernel: KernelSizes) -> int:
 
 
 def _point(text: str, group: Sequence[Finding], report: Report, links: Mapping[int, str]) -> Point:
-    """Return a group of findings with a common cause as one reason, with the first as evidence."""
+    """Return findings with a common cause as one reason; the first finding is the evidence."""
     if not group:
         return Point(text=text)
     first = group[0]

@@ -1,6 +1,6 @@
 """The report as workflow commands, which GitHub shows as annotations of changed lines.
 
-GitHub describes their escaping under "workflow commands for GitHub Actions".
+GitHub describes how to escape text in commands under "workflow commands for GitHub Actions".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
 def write(report: Report) -> str:
-    """Return a command per finding, and the summary as a plain line of the log."""
+    """Return a workflow command for each finding, and the summary as a plain line of the log."""
     commands = [_command(finding, report) for finding in report.findings]
     return "\n".join([*commands, summary(report).translate(_DATA)]) + "\n"
 
@@ -30,7 +30,8 @@ def _command(finding: Finding, report: Report) -> str:
         if finding.location.line:
             properties["line"] = finding.location.line
         if columns := extent(finding.location):
-            # GitHub ignores columns unless both lines are equal; its endColumn is inclusive.
+            # GitHub ignores columns unless the first and the last line are equal; its endColumn is
+            # inclusive.
             properties["endLine"] = finding.location.line
             properties["col"] = columns[0]
             properties["endColumn"] = columns[1] - 1

@@ -20,7 +20,8 @@ STYLE = Markup(
     ".hk { color: var(--keyword); } .hs { color: var(--string); } .hn { color: var(--literal); } "
     ".hf { color: var(--name); } .hc { color: var(--dim); font-style: italic; }"
 )
-#: The lexer of Pygments for each compilation stage. There is none for MLIR (`ttir`, `ttgir`).
+#: The lexer of Pygments for each language or compilation stage. There is none for MLIR (`ttir`,
+#: `ttgir`).
 _LEXERS = {"python": "python", "ptx": "ptx", "llir": "llvm", "amdgcn": "amdgpu"}
 #: The class for each kind of token, the most specific kind first.
 _CLASSES = (
@@ -47,7 +48,8 @@ def highlighted(
     Args:
         lines: The lines, without line ends.
         language: `python`, or the name of a compilation stage.
-        marks: For the index of a line, the first character to underline and the one after the last.
+        marks: Maps the index of a line to the columns to underline: the first one, and the one
+            after the last.
     """
     marks = marks or {}
     return [
@@ -80,7 +82,7 @@ def _html(
 
 
 def _tokens(lines: Sequence[str], language: str) -> list[list[tuple[int, int, str]]]:
-    """Return start, end and class of the tokens of each line; they cover the whole line."""
+    """Return start, end and class of the tokens of each line; together they cover all of it."""
     lexer = _lexer(language)
     if lexer is None:
         return [[(0, len(line), "")] if line else [] for line in lines]

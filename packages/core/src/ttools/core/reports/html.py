@@ -98,7 +98,7 @@ def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
 
 
 def _group(group: Sequence[Finding], shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return findings with a common cause: the first is shown in full, the others are folded."""
+    """Return findings with a common cause: the first is shown in full, the others are collapsed."""
     others = counted(len(group) - 1, "further finding")
     return {
         "cause": cause_text(group) if len(group) > 1 else "",
@@ -178,11 +178,11 @@ def _files(
 
 
 def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
-    """Return the numbers of lines to show, each with whether lines are left out before it.
+    """Return the numbers of the lines to show, each with whether lines are left out before it.
 
     Args:
         total: Number of lines of the file; a short file is shown as a whole.
-        near: Numbers of lines whose surroundings are shown.
+        near: Numbers of the lines that are shown together with their surroundings.
     """
     if total <= _WHOLE_FILE_LINES:
         return [(number, False) for number in range(1, total + 1)]
@@ -241,7 +241,7 @@ def _range(output: OutputAccuracy) -> str:
 
 
 def _line_errors(report: Report, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the table of lines: errors introduced and carried, and shares."""
+    """Return the rows of the table of source lines: errors introduced and carried, and shares."""
     shown = {
         (file["path"], line["number"]): f"#{file['id']}L{line['number']}"
         for file in files
@@ -286,7 +286,7 @@ def _map(tensor: TensorMap) -> dict[str, Any]:
 
 
 def collision_runs(tensor: TensorMap) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Return runs of elements on which the same programs collide: first, last and programs."""
+    """Return each run of elements on which the same programs collide: first, last and programs."""
     flat = [code for row in tensor.cells for code in row]
     runs: list[tuple[int, int, tuple[int, ...]]] = []
     for cell in (index for index, code in enumerate(flat) if code == COLLISION):

@@ -1,6 +1,6 @@
 """The report as JSON, schema `ttools.report/1`; docs/reference/findings.md describes it.
 
-Fields may be added under the same schema; a change of meaning requires a new one.
+Fields may be added under the same schema; a change of meaning requires a new schema.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def as_data(report: Report) -> dict[str, Any]:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    """Return a finding as plain data: the fields of `Finding`, except those replaced here."""
+    """Return a finding as plain data: the fields of `Finding`, some renamed or converted."""
     fields = {_RENAMED.get(name, name): value for name, value in vars(finding).items()}
     for name in ("sizes", "witness", "origin", "cause"):
         if not fields[name]:

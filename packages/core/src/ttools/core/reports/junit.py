@@ -1,10 +1,11 @@
 """The report as JUnit XML, which CI systems show as tests.
 
-A suite per kernel has a case per finding and one for its launches, which is an error if a launch
-was not checked completely. The suite of a function that was compared with a reference has a case
-for the verdict, which is an error if the verdict is unknown. A finding below the severity that
-fails the run becomes a case that passes and contains the finding's text. A program that failed or
-launched no kernel gets its own suite, because that is not a clean result.
+There is a suite for each kernel, with a case for each finding and a case for the kernel's launches;
+the latter is an error if a launch was not checked completely. The suite of a function that was
+compared with a reference has a case for the verdict, which is an error if the verdict is unknown. A
+finding below the severity that fails the run becomes a case that passes and contains the finding's
+text. A program that failed or launched no kernel gets its own suite, because such a result is not
+clean.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class _Case(TestCase):
-    """A test case with a location; the schema has none, but CI systems show links to it."""
+    """A test case with a location; the schema allows none, but CI systems show links to it."""
 
     file = Attr()
     line = Attr()
@@ -51,7 +52,7 @@ def write_all(reports: Iterable[Report]) -> str:
             document.add_testsuite(suite)
     document.update_statistics()
     for element in document._elem.iter():
-        # The schema's decimals do not allow the exponents that Python writes for small numbers.
+        # Python writes small numbers with exponents, which the schema's decimals do not allow.
         if (seconds := element.get("time")) is not None:
             element.set("time", f"{float(seconds):.6f}")
     return f"{document.tostring().decode()}\n"

@@ -14,7 +14,7 @@ _HEAD = "| severity | kind | place | kernel | message |\n|---|---|---|---|---|\n
 
 
 def write(report: Report) -> str:
-    """Return the summary, a row per finding, and tables of tolerances and ranges, if requested."""
+    """Return the summary, a row per finding, and the tables of tolerances and ranges on request."""
     rows = "".join(_row(finding, report) for finding in report.findings)
     text = f"**{escaped(summary(report))}**\n" + (f"\n{_HEAD}{rows}" if rows else "")
     if report.suggests_tolerances and report.accuracy:

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-#: Characters that would be markup or end a cell.
+#: Characters that would be interpreted as markup or would end a cell.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
 
@@ -48,7 +48,7 @@ def folded(summary: str, content: str) -> str:
 
 
 def text_as_markdown(text: str) -> str:
-    """Return a text report in Markdown: its first line, the result, in bold; the rest fenced."""
+    """Convert a text report to Markdown: the first line, the result, is bold, the rest fenced."""
     first, _, rest = text.partition("\n")
     body = rest.strip("\n")
     return f"**{escaped(first)}**\n" + (f"\n{fenced_text(body)}" if body else "")

@@ -62,7 +62,7 @@ _Reporter = TypeVar("_Reporter", bound=Callable[..., Iterable[Part]])
 
 
 def reporter_of(kind: type[ShowsItself]) -> Callable[[_Reporter], _Reporter]:
-    """Register the decorated function to make the displayed parts of results of a type."""
+    """Register a function that makes the displayed parts of results of the given type."""
 
     def register(reporter: _Reporter) -> _Reporter:
         _reporters[kind] = reporter
@@ -119,7 +119,7 @@ def framed(page: str, title: str, height: int = 600) -> str:
 
 
 def place_cells(file: str, line: int) -> tuple[str, str]:
-    """Return two cells: file name with line, and the source line."""
+    """Return two table cells: file name with line, and the source line."""
     if not file:
         return "", ""
     place = shown_place(file, line, root=Path(file).parent)
@@ -127,7 +127,7 @@ def place_cells(file: str, line: int) -> tuple[str, str]:
 
 
 def host_cells(host_line: str | None) -> tuple[str, str]:
-    """Return the same cells as `place_cells` for a `file:line`; they are empty for None."""
+    """Return the two cells of `place_cells` for a `file:line`; they are empty for None."""
     location = location_of_line(host_line)
     return place_cells(location.file, location.line) if location else ("", "")
 

@@ -38,7 +38,7 @@ def seconds_interval(low: float, high: float) -> str:
 
 
 def elapsed(value: float) -> str:
-    """Return a waiting time, rounded for people, such as `12 min`."""
+    """Return a waiting time, rounded for human readers, such as `12 min`."""
     if value < 100:
         return f"{value:.0f} s"
     return f"{value / 60:.0f} min" if value < 6000 else f"{value / 3600:.1f} h"
@@ -58,12 +58,12 @@ def mebibytes(size: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a share with one decimal, for columns: `12.5%`."""
+    """Return a share in the form for columns, with one decimal: `12.5%`."""
     return "" if value is None or math.isnan(value) else f"{value:.1%}"
 
 
 def rounded_percent(value: float) -> str:
-    """Return a share for sentences, such as `63%`, or `0.4%` if it is small."""
+    """Return a share in the form for sentences, such as `63%`, or `0.4%` if it is small."""
     return f"{value:.0%}" if value >= 0.095 or not value else f"{value:.1%}"
 
 

@@ -35,7 +35,7 @@ class Point:
     Attributes:
         text: The reason as a sentence; text between backticks is shown as code.
         place: Where the reason applies, such as `kernel.py:12:5`.
-        evidence: Lines that show it: source, values, figures.
+        evidence: Lines that prove the reason: source, values, figures.
         action: What to do about it.
         link: Identifier of the part of the page that has the details.
     """
@@ -72,7 +72,7 @@ def render_page(
     """Return an HTML document.
 
     Args:
-        folder: Contains `page.html.jinja`, which extends `base.html.jinja`, a `page.css` and any
+        folder: Folder with `page.html.jinja`, which extends `base.html.jinja`, a `page.css` and any
             other files that the template includes.
         gpu: The GPU that the page is about, if there is one.
         summary: The first part of the page; None for a page with its own heading.
@@ -102,7 +102,7 @@ def _prose(text: str) -> Markup:
 
 
 def _origin(gpu: str) -> dict[str, str]:
-    """Return the date, the command, the versions and the GPU of a page, without unknown ones."""
+    """Return the date, the command, the versions and the GPU of a page, omitting unknown ones."""
     facts = {
         "date": f"{_now():%Y-%m-%d %H:%M} UTC",
         "command": shown_command_line(),
@@ -113,7 +113,7 @@ def _origin(gpu: str) -> dict[str, str]:
 
 
 def _now() -> datetime:
-    """Return the time, or that of `SOURCE_DATE_EPOCH`, which makes pages reproducible."""
+    """Return the current time, or that of `SOURCE_DATE_EPOCH`, which makes pages reproducible."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
     if fixed.isdigit():
         return datetime.fromtimestamp(int(fixed), timezone.utc)

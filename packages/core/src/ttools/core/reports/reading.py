@@ -150,7 +150,7 @@ class _Report:
 
 
 def read_findings(path: Path) -> tuple[Finding, ...]:
-    """Return the findings of a report without those that were suppressed.
+    """Return the findings of a report, without suppressed ones.
 
     Raises:
         UsageError: The file cannot be read, is not a report, or is damaged.

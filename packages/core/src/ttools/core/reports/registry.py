@@ -1,7 +1,7 @@
 """The formats of reports by name.
 
-A writer is imported when it is needed, since the page and JUnit require libraries that take time to
-import.
+A writer is imported only when it is needed, since the libraries for the page and for JUnit take
+time to import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WRITERS = {
     "html": "ttools.core.reports.html",
     "markdown": "ttools.core.reports.markdown",
 }
-#: Writes the text form if the report contains a verdict on a range of sizes.
+#: The module that writes the text form if the report contains a verdict on a range of sizes.
 _TEXT_OF_SIZES = "ttools.core.reports.sizes_text"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity
 from ttools.core.location import shown_path
 
-if TYPE_CHECKING:  # commands import this module to format a number; the others take far longer
+if TYPE_CHECKING:  # commands import this module to format a number; the imports below are slower
     from ttools.core.findings.causes import Cause
     from ttools.core.findings.findings import TallyEntry, Unfinished
     from ttools.core.findings.suppressions import Suppressed
@@ -62,19 +62,19 @@ class Report:
     Attributes:
         findings: Findings that are not suppressed.
         dropped: Further findings that exceed the report's limit.
-        launches: The launches that ran; equal ones are combined.
-        suppressed: Findings that do not count.
+        launches: The launches that ran; equal launches are combined.
+        suppressed: Suppressed findings, which do not count.
         maps: Accesses of programs to the affected tensors.
         target: The program as the user named it.
         exit_code: Exit status of the user's script; None if no script was run.
         fail_on: The lowest severity at which findings fail the run.
         some_only: True if only selected kernels were to be checked.
         elsewhere: True if kernels were launched in nested runs, which have reports of their own.
-        rules: The kinds that the run looked for.
-        root: Folder to which paths are shown relative.
+        rules: The kinds of findings that the run looked for.
+        root: Folder that displayed paths are relative to.
         sizes: The verdict on a range of sizes, if one was requested.
         cases: The verdict of a comparison with a reference, if that is the subject of the report.
-        examined: What was examined if it was no run, such as `3 files with 40 configurations`.
+        examined: What was examined if there was no run, such as `3 files with 40 configurations`.
         accuracy: The errors of the outputs, if the check `accuracy` ran.
         line_errors: The errors of the source lines, if the check `accuracy` ran.
         suggests_tolerances: If True, the report contains a suggested tolerance for each output.
@@ -105,7 +105,7 @@ class Report:
 
     @property
     def outcome(self) -> Literal["passed", "failed", "unknown"]:
-        """Return the verdict in the words of all commands, whatever the script's exit status."""
+        """Return the verdict in the words that all commands use, whatever the exit status is."""
         if self.cases is not None:
             return self.cases.verdict
         if self.failing or (self.sizes is not None and self.sizes.verdict == "fails"):
@@ -135,7 +135,7 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings by cause, in order of appearance; one without a cause is its own group."""
+    """Group findings by cause, in order of appearance; a finding without a cause is a group."""
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = number if finding.cause is None else finding.cause.id
@@ -190,7 +190,7 @@ def united_cause(group: Sequence[Finding]) -> Cause:
 
 
 def most_severe(findings: Sequence[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
-    """Return the most severe findings, at most `limit`, and the others; both in the given order."""
+    """Return the `limit` most severe findings and the other findings, both in the given order."""
     order = range(len(findings))
     chosen = set(sorted(order, key=lambda at: SEVERITIES.index(findings[at].severity))[:limit])
     kept = [finding for at, finding in enumerate(findings) if at in chosen]

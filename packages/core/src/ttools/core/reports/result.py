@@ -28,7 +28,7 @@ _Maker = TypeVar("_Maker", bound=Callable[[Any], Formats])
 
 
 def formats_of(kind: type[Result]) -> Callable[[_Maker], _Maker]:
-    """Register the decorated function to make the formats of results of a type.
+    """Register a function that makes the report formats of results of the given type.
 
     A module that formats results imports their type, so the type cannot import that module.
     """
@@ -58,14 +58,14 @@ class Result(ShowsItself):
 
     @property
     def passed(self) -> bool:
-        """True if there are no failures, and everything that was asked for was decided."""
+        """True if there are no failures, and everything that was requested has been decided."""
         return not self.failures
 
     def raise_for_failures(self) -> None:
         """Raise an error unless the result passed.
 
         Raises:
-            FailuresError: It did not pass; the message is the report as text.
+            FailuresError: The result did not pass; the message is the report as text.
         """
         if not self.passed:
             raise FailuresError(self.to("text").rstrip(), self.failures)
@@ -82,7 +82,7 @@ class Result(ShowsItself):
         return formats[form]()
 
     def _formats(self) -> Formats:
-        """Return the available formats: for each, a function that makes the report."""
+        """Return the available formats: for each one, a function that makes the report."""
         parts: dict[str, Callable[[], str]] = {
             "text": lambda: f"{parts_as_text(self._shown())}\n",
             "markdown": lambda: parts_as_markdown(self._shown()),

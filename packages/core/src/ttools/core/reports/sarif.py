@@ -1,7 +1,8 @@
 """The report as SARIF 2.1.0, which code scanning and editors read.
 
-A kind of findings becomes a SARIF rule, a related access a related location, the stack of inlined
-calls a stack, and a suppression a suppression. Columns count Unicode characters.
+SARIF rules represent kinds of findings, related locations represent related accesses, stacks
+represent the calls of inlined functions, and suppressions represent suppressions. Columns count
+Unicode characters.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _run(report: Report) -> dict[str, Any]:
 def _rule(kind: str, findings: list[Finding], rules_by_kind: Mapping[str, Rule]) -> dict[str, Any]:
     """Return the description of a kind of findings as a SARIF rule.
 
-    A `helpUri` must be absolute, and the documentation has no public address. The rule therefore
+    A `helpUri` must be absolute, but the documentation has no public address. The rule therefore
     names the page by its path in the sources of ttools: in the text, and as a location relative to
     a folder whose address the log leaves open.
     """
@@ -163,7 +164,7 @@ def _fix(edit: Edit, root: Path) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     kernel = f" (kernel `{finding.kernel}`)" if finding.kernel else ""
-    # Viewers such as GitHub's code scanning show nothing but this text.
+    # Viewers such as GitHub's code scanning show only this text.
     notes = (note for note in finding.notes if "\n" not in note)
     text = "; ".join([f"{finding.message}{kernel}", *notes])
     return f"{text}. Help: {finding.help}" if finding.help else text
@@ -215,7 +216,7 @@ def _related(related: Related, index: int, root: Path) -> dict[str, Any]:
 
 
 def _stack(location: SourceLocation, kernel: str, root: Path) -> dict[str, Any]:
-    """Return the inlined calls, innermost first; Triton records no names of inlined functions."""
+    """Return the inlined calls, innermost first; Triton does not record the functions' names."""
     chain = [location, *location.callers]
     frames = [{"location": _location(caller, root)} for caller in chain]
     frames[-1]["location"]["logicalLocations"] = [{"name": kernel, "kind": "function"}]

@@ -17,8 +17,8 @@ class Unproved:
     Attributes:
         reason: A sentence for the report, which may contain formulas.
         line: Line in the kernel or in host code; None if the location is unknown.
-        file: File of that line.
-        kernel: Name of the affected kernel; None if it concerns all.
+        file: File that contains the line.
+        kernel: Name of the affected kernel; None if all kernels are affected.
         sizes: Minimum and maximum of each size concerned.
         phrase: The reason without formulas, to continue "unknown: "; by default the reason itself.
     """
@@ -88,7 +88,7 @@ class KernelSizes:
 
     @property
     def verdict(self) -> Literal["failed", "unknown", "proved"]:
-        """The verdict, in the words of all commands."""
+        """The verdict, in the words that all commands use."""
         if self.failing is not None:
             return "failed"
         return "unknown" if self.unproved else "proved"
@@ -109,7 +109,7 @@ class KernelSizes:
         text = f"{name}: {self.verdict}{f' for {scope}' if scope else ''}"
         if not self.unproved:
             return text
-        # Any other reason is more informative than a time limit.
+        # Choose a time limit only if there is no other reason, because any other one says more.
         first = min(self.unproved, key=lambda unproved: unproved.phrase.startswith("the time"))
         where = f" ({place})" if (place := first.place(root)) else ""
         return f"{text}: {first.phrase or first.reason}{where}"
@@ -125,11 +125,11 @@ class SizesVerdict:
         assumptions: Conditions under which the verdict holds.
         abstained: Goals that could not be decided.
         sentences: Statements about each kernel.
-        kernels: Verdicts by kernel; of a script, by kernel and launch.
+        kernels: Verdicts by kernel; for a script, verdicts by kernel and launch.
         by_kernel: One verdict for each kernel.
         by_solver: Statements that were proved by a solver.
         seconds: Duration of the analysis.
-        memory: Bytes that the tensors of a launch may take at the sizes considered; None for no
+        memory: Maximum number of bytes of a launch's tensors at the sizes considered; None for no
             limit.
     """
 
@@ -151,7 +151,7 @@ class SizesVerdict:
 
     @property
     def word(self) -> str:
-        """The verdict, in the words of all commands."""
+        """The verdict, in the words that all commands use."""
         return {"fails": "failed", "not proved": "unknown"}.get(self.verdict, self.verdict)
 
     @property
@@ -208,7 +208,7 @@ def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:
 
 
 def relations_text(relations: Iterable[SizeRelation]) -> str:
-    """Return how a sentence about sizes continues with their relations; empty without relations."""
+    """Return text that adds relations to a sentence about sizes; empty if there are none."""
     texts: dict[bool, list[str]] = {False: [], True: []}
     for relation in relations:
         texts[relation.is_hypothesis].append(relation.text)

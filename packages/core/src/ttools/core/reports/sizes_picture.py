@@ -18,7 +18,7 @@ _LEFT, _RIGHT = 10, 890
 _ROW, _BAR, _AXIS = 40, 14, 28
 #: Maximum number of ticks without overlapping labels.
 _MOST_TICKS = 7
-#: Minimum width, so that a single value is visible.
+#: Minimum width of a part of a bar, so that a single value is visible.
 _LEAST_WIDTH = 3.0
 
 
@@ -84,10 +84,10 @@ class _Axis:
 
 
 def picture(kernels: Sequence[KernelSizes], root: Path) -> Picture | None:
-    """Return the picture for some kernels; None if there is no size.
+    """Return the picture for the given kernels; None if there is no size.
 
     Args:
-        root: Folder to which paths are shown relative.
+        root: Folder that displayed paths are relative to.
     """
     ends = [end for kernel in kernels for end in kernel.checked.values()]
     if not ends:

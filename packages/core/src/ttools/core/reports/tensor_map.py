@@ -38,10 +38,10 @@ class TensorMap:
     Attributes:
         elements: Number of elements of the storage.
         elements_per_cell: Number of elements per cell; the last cell may have fewer.
-        cells: Row by row, in the order of the elements: a program's linear id, `UNTOUCHED`,
-            `SHARED` (several programs, which at most read the same elements) or `COLLISION`
-            (several programs access an element and one of them writes it).
-        sharers: The first few programs of each `SHARED` or `COLLISION` cell, by its index in
+        cells: Content of each cell, row by row in the order of the elements: a program's linear id,
+            `UNTOUCHED`, `SHARED` (several programs, which at most read the same elements) or
+            `COLLISION` (several programs access an element and one of them writes it).
+        sharers: The first few programs of each `SHARED` or `COLLISION` cell, by the cell's index in
             row-major order.
     """
 
@@ -112,7 +112,8 @@ def _united(touches: Touches, per_cell: int) -> _Intervals:
     stop = -(-touches["stop"] // per_cell)
     order = np.lexsort((start, touches["program"]))
     start, stop, program = start[order], stop[order], touches["program"][order]
-    # An offset per program, larger than any interval, separates the programs.
+    # Each program's intervals are shifted by an offset that is larger than any interval, so that
+    # intervals of different programs do not overlap.
     width = int(stop.max(initial=0)) + 1
     rank = np.cumsum(np.diff(program, prepend=program[:1]) != 0)
     reached = np.maximum.accumulate(stop + rank * width)
@@ -123,7 +124,7 @@ def _united(touches: Touches, per_cell: int) -> _Intervals:
 
 
 def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
-    """Return, for each of `count` indices, the total weight of the intervals that contain it."""
+    """For each of `count` indices, return the total weight of the intervals that contain it."""
     steps = np.zeros(count + 1, np.int64)
     np.add.at(steps, intervals.start, weights)
     np.subtract.at(steps, intervals.stop, weights)
@@ -132,7 +133,7 @@ def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
 
 
 def _collisions(used: _Intervals, written: _Intervals) -> _Intervals:
-    """Return the intervals where one program writes and another one reads or writes."""
+    """Return the intervals that one program writes and another program reads or writes."""
     cuts = np.unique(np.concatenate([used.start, used.stop]))
     if not len(cuts):
         return used
@@ -154,7 +155,7 @@ def _ranked(intervals: _Intervals, cuts: Ints) -> _Intervals:
 
 
 def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the lowest programs of each shared cell, in the order of cells."""
+    """Yield the lowest program ids of each shared cell, in the order of cells."""
     names = np.zeros((len(shared), _PROGRAMS_NAMED), np.int64)
     name_counts = np.zeros(len(shared), np.int64)
     covered = np.cumsum(intervals.stop - intervals.start)

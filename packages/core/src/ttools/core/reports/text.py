@@ -29,19 +29,19 @@ from ttools.core.reports.wrapping import WIDTH, wrapped
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
-#: Maximum number of lines for a finding, and for all findings of a kernel, unless a report is
+#: Maximum number of lines for a finding and for all findings of a kernel, unless the report is
 #: verbose.
 _FINDING_LINES = 12
 _KERNEL_LINES = 38
-#: Maximum number of findings that a block lists in a paragraph each.
+#: Maximum number of findings in a block that are listed with a paragraph each.
 _MOST_FOLDED = 8
 
 
 def write(report: Report, verbose: bool = False) -> str:
     """Return every finding, tolerances, ranges and the summary, separated by empty lines.
 
-    Findings with a common cause are one block. By default, such a block shows the first of them in
-    full, and each kernel gets a limited number of lines.
+    Findings with a common cause form one block. By default, such a block shows only its first
+    finding in full, and each kernel gets a limited number of lines.
 
     Args:
         verbose: If True, all findings are shown in full.
@@ -65,7 +65,7 @@ def finding_blocks(findings: Iterable[Finding], root: Path, *, verbose: bool) ->
 
 
 def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: bool) -> list[str]:
-    """Return the blocks of a kernel; those beyond its line limit are shortened to a line each."""
+    """Return the blocks of a kernel; those beyond its line limit are reduced to one line each."""
     if verbose:
         return [group_text(group, root, verbose=True) for group in groups]
     blocks, used = [], 0
@@ -73,7 +73,7 @@ def _kernel_blocks(groups: Sequence[Sequence[Finding]], root: Path, verbose: boo
         text = group_text(group, root)
         lines = _rows(text.splitlines()) + 1
         later = [finding for group in groups[n + 1 :] for finding in group]
-        # The list of the others, which has its own heading, must fit, too.
+        # The list of the remaining findings, which has its own heading, must also fit.
         listed = 1 + _rows(_folded(later, groups[0][0], root, "")) if later else 0
         if n and used + lines + listed > _KERNEL_LINES:
             rest = [finding for group in groups[n:] for finding in group]
@@ -88,9 +88,9 @@ def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -
     """Return findings with a common cause as one block: the cause, then the findings.
 
     Args:
-        group: The findings; a single one needs no heading.
-        root: Folder to which paths are shown relative.
-        verbose: If True, all findings are shown in full, else the first.
+        group: The findings; a single finding needs no heading.
+        root: Folder that displayed paths are relative to.
+        verbose: If True, all findings are shown in full, else only the first one.
     """
     first = finding_text(group[0], root, verbose=verbose)
     if len(group) == 1:
@@ -102,7 +102,7 @@ def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -
 
 
 def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str) -> list[str]:
-    """Return findings in a paragraph each, with a heading.
+    """Return a heading, followed by one paragraph for each finding.
 
     Args:
         first: A finding whose file need not be repeated.
@@ -133,7 +133,7 @@ def finding_text(finding: Finding, root: Path, *, verbose: bool = True) -> str:
     """Return a finding as a block of lines.
 
     Args:
-        root: Folder to which paths are shown relative.
+        root: Folder that displayed paths are relative to.
         verbose: If True, all details are shown, else as many as fit in a few lines.
     """
     location = f"kernel {finding.kernel}" if finding.kernel else "ttools"
@@ -160,7 +160,7 @@ def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[
     """Return the lines after the source line: call stack, witness, argument and help.
 
     Args:
-        root: Folder to which paths are shown relative.
+        root: Folder that displayed paths are relative to.
         most: Maximum number of lines; None for no limit. Configurations, calls, notes, related
             locations and their excerpts are left out as necessary.
     """
@@ -176,12 +176,12 @@ def _rows(lines: Iterable[str]) -> int:
     return sum(max(1, -(-len(line) // WIDTH)) for line in lines)
 
 
-#: The number of steps in which details are left out.
+#: Number of steps by which details can be left out.
 _LEAST_DETAIL = 8
 
 
 def _detail_lines(finding: Finding, root: Path, brevity: int) -> Iterator[str]:
-    """Yield the details; each step of `brevity` leaves more of them out."""
+    """Yield the details of a finding; the higher `brevity` is, the more details are left out."""
     callers = finding.location.callers if finding.location else ()
     stack = [f"called from {location_text(caller, root)}" for caller in callers]
     related = [related_lines(one, finding, root) for one in finding.related]
@@ -246,7 +246,7 @@ def argument_text(argument: ArgumentSpec) -> str:
 
 
 def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:
-    """Return another location of the defect, with its source line unless that is shown already."""
+    """Return another location of the defect, with its source line unless this is already shown."""
     location = f"{location_text(related.location, root)}: " if related.location else ""
     who = ", ".join(_who(related))
     lines = [f"  {location}{related.message}" + (f": {who}" if who else "")]
@@ -271,7 +271,7 @@ def _who(witness: Finding | Related) -> list[str]:
 
 
 def argument_lines(finding: Finding) -> list[str]:
-    """Return the argument with the first note, then the other notes, a line each."""
+    """Return the argument together with the first note, then each further note on its own line."""
     notes = list(finding.notes)
     if finding.argument is None:
         return notes
@@ -281,7 +281,7 @@ def argument_lines(finding: Finding) -> list[str]:
 def config_lines(finding: Finding, listed: int = _CONFIGS_LISTED) -> list[str]:
     """Return the lines for an autotuned kernel, e.g. `config: BLOCK=128, num_warps=4`, else none.
 
-    If several configurations have the defect, that of the witness comes first.
+    If several configurations have the defect, the configuration of the witness comes first.
     """
     texts = [config_text(config) for config in finding.configs if config]
     if not texts:
@@ -307,7 +307,7 @@ def _callers_line(finding: Finding, root: Path) -> str:
 
 
 def affected_text(finding: Finding) -> str:
-    """Return, e.g., `24 lanes in 1 program are affected`; for scalars, programs are counted."""
+    """Return, e.g., `24 lanes in 1 program are affected`; for scalars, count programs instead."""
     if finding.shape:
         where = f" in {counted(finding.programs, 'program')}" if finding.programs else ""
         verb = "is" if finding.count == 1 else "are"
@@ -339,7 +339,7 @@ class Findings(list[Finding], ShowsItself):
 
 
 def finding_parts(findings: Iterable[Finding]) -> Iterator[Part]:
-    """Yield a table, and each finding in folded form."""
+    """Yield a table of the findings, and each finding in collapsed form."""
     listed = list(findings)
     if not listed:
         yield Text("no findings")

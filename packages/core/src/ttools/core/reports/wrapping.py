@@ -1,7 +1,8 @@
-"""Lines of a terminal with 80 columns, in which paths and commands stay whole.
+"""Wraps text to the 80 columns of a terminal without dividing paths and commands.
 
-A reader copies paths and commands, and editors and terminals make links of paths, so neither is
-divided over two lines nor cut off. A line that contains a longer one is wider than the terminal.
+A reader copies paths and commands, and editors and terminals turn paths into links. Therefore,
+neither is divided over two lines or cut off. A line with a path or command of more than 80 columns
+is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ WIDTH = 80
 _QUOTED = re.compile(
     r"`(?:(?:ttools|python3?|pip3?|uv|pytest|git|make)\s[^`]*|[^`]*(?:/|\.py\b)[^`]*)`"
 )
-#: Replaces a blank at which a line must not be divided.
+#: Stands for a blank at which a line must not be divided.
 _BLANK = "\ue000"
 
 
@@ -33,7 +34,7 @@ def wrapped(
     Args:
         text: Text of the paragraph.
         indent: Indentation of the first line.
-        hanging: Indentation of the other lines; by default that of the first line and two more.
+        hanging: Indentation of the other lines; by default that of the first line plus two columns.
         width: Maximum number of columns, except for longer words.
         whole: Parts of the text that must not be divided although they may contain blanks, such as
             paths. Words and commands in backquotes are never divided.
@@ -52,7 +53,7 @@ def wrapped(
 
 
 def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
-    """Return a text in one line; if it is too long, an ellipsis replaces its end."""
+    """Return a text as one line; if it is too long, its end is replaced by an ellipsis."""
     first, *others = wrapped(text, indent, width=width) or [indent]
     if not others:
         return first
@@ -60,7 +61,7 @@ def shortened(text: str, indent: str = "", *, width: int = WIDTH) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return text whose paths and commands have no blanks, for a layout that divides words itself.
+    """Return text with the blanks in paths and commands replaced, for a layout that wraps it.
 
     `with_blanks` restores the blanks afterwards.
     """
@@ -68,11 +69,11 @@ def unbroken(text: str) -> str:
 
 
 def with_blanks(text: str) -> str:
-    """Return text with the blanks that `unbroken` has replaced."""
+    """Return text in which the blanks that `unbroken` has replaced are restored."""
     return text.replace(_BLANK, " ")
 
 
 def width_of_whole_parts(text: str) -> int:
-    """Return the number of columns of the longest path or command in a text; 0 without any."""
+    """Return the number of columns of the longest path or command in a text; 0 if there is none."""
     words = unbroken(text).split()
     return max((len(word) for word in words if "/" in word or _BLANK in word), default=0)

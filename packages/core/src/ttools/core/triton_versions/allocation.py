@@ -72,13 +72,16 @@ def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> All
 
 
 class _Ending:
-    """Replaces the backend's class attribute `instrumentation`, which has the hook up to 3.8."""
+    """Replaces the class attribute `instrumentation` of the backend.
+
+    Up to Triton 3.8, this attribute has the hook.
+    """
 
     def load_dialects(self, context: Any) -> None:
         """Load nothing."""
 
     def patch(self, point: str, passes: Any, context: Any) -> None:
-        """End the stage at the hook after allocation."""
+        """End the compilation stage when the hook after allocation is called."""
         if point in _POINTS:
             raise _AllocatedError(passes)
 

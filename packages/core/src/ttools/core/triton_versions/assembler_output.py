@@ -1,8 +1,8 @@
 """The output of ptxas while Triton's NVIDIA backend assembles a kernel.
 
-Triton runs `ptxas -v` and writes its output to a temporary file, which it deletes. The number of
-spilled bytes is only in this output: a cubin contains the size of the stack frame, which also
-includes arrays, such as the one in the argument reduction of `sin` and `cos`.
+Triton runs `ptxas -v` and writes the output to a temporary file, which it deletes later. The number
+of spilled bytes is contained only in this output. A cubin contains just the size of the stack
+frame, which also includes arrays, such as the one in the argument reduction of `sin` and `cos`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def spill_traffic(output: str) -> int | None:
     """Return how many bytes spills store and load in all functions, according to ptxas.
 
     Returns:
-        None if the output does not contain them.
+        The number, or None if the output does not contain it.
     """
     spills = _SPILLS.findall(output)
     return sum(int(stored) + int(loaded) for stored, loaded in spills) if spills else None

@@ -15,17 +15,17 @@ from typing import Any
 
 from ttools.core.patches import Patches
 
-#: Receives a module after the clean-up passes of Triton's backend, the compilation options, and
-#: the functions that the backend gives to the front end.
+#: A function that receives a module after the clean-up passes of Triton's backend, the compilation
+#: options, and the functions that the backend gives to the front end.
 Change = Callable[[Any, Any, Any], None]
 
 
 @contextmanager
 def changed_ttir(change: Change) -> Iterator[None]:
-    """Compile each kernel that is launched in the `with` block again, and apply `change` to it.
+    """Recompile each kernel that is launched in the `with` block, and apply `change` to it.
 
-    If the program has installed a hook of its own, it runs after `change`, just as it would run
-    after Triton's own stage.
+    If the program has installed a hook of its own, that hook runs after `change`, just as it would
+    run after Triton's own stage.
     """
     from triton import knobs
     from triton.runtime.jit import JITFunction

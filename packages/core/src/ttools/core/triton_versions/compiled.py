@@ -55,7 +55,7 @@ def specialised_source(kernel: Any) -> dict[str, Any] | None:
     """Return the source of a `CompiledKernel` as fields of `KernelSource`.
 
     Returns:
-        None if it was not compiled from a Python function.
+        The fields by name; None if the kernel was not compiled from a Python function.
     """
     source: Any = getattr(kernel, "src", None)
     metadata: Any = getattr(kernel, "metadata", None)
@@ -75,10 +75,10 @@ def specialised_source(kernel: Any) -> dict[str, Any] | None:
 def loaded_resources(kernel: Any) -> tuple[int, int] | None:
     """Return registers and bytes of local memory per thread of a `CompiledKernel`.
 
-    Local memory contains spilled registers and arrays. Triton calls all of it `n_spills`.
+    Local memory contains spilled registers and arrays. Triton calls their total size `n_spills`.
 
     Returns:
-        None if the kernel was never loaded by a GPU driver, which reports the numbers.
+        None if no GPU driver has loaded the kernel, because the driver reports these numbers.
     """
     registers = getattr(kernel, "n_regs", None)
     if registers is None:

@@ -18,7 +18,8 @@ from ttools.core.triton_versions.version import installed_triton
 Signature: TypeAlias = "str | tuple[Signature, ...]"
 
 
-# The NVIDIA backend rewrites tensor descriptors to pointers only below compute capability 9.0.
+# The NVIDIA backend rewrites tensor descriptors to pointers only if the compute capability is below
+# 9.0.
 _CAPABILITY_WITHOUT_DESCRIPTORS = 80
 
 
@@ -27,8 +28,8 @@ def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
     """Call a function for each node of a kernel's source that the front end visits.
 
     Args:
-        act: The function. If it raises an exception that is not an `Exception`, the compilation
-            ends.
+        act: The function. The compilation ends if it raises an exception that is not an
+            `Exception`.
     """
     from triton.compiler.code_generator import CodeGenerator
 
@@ -47,7 +48,8 @@ def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
 def run_ttir_passes(module: Any) -> None:
     """Run the installed NVIDIA backend's TTIR passes on `module`, including descriptor rewriting.
 
-    Up to Triton 3.7 its list also rewrites block pointers; 3.8 removed `tl.make_block_ptr`.
+    Up to Triton 3.7, the backend's list of passes also rewrites block pointers; Triton 3.8 removed
+    `tl.make_block_ptr`.
     """
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -73,7 +75,7 @@ def run_required_passes(module: Any) -> None:
 def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) -> None:
     """Insert a `tt.print` of the operands after each operation with a given name and one result.
 
-    Versions of Triton whose builder cannot insert there leave the module unchanged.
+    In versions of Triton whose builder cannot insert operations there, the module stays unchanged.
 
     Args:
         module: Module as the front end writes it.
@@ -144,7 +146,7 @@ class CompiledSource:
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """Return the compiled functions; the others compute constants during compilation."""
+        """Return the compiled functions; all others compute constants during compilation."""
         return tuple(function for function in self.functions if hasattr(function, "params"))
 
     @property
@@ -206,7 +208,7 @@ def _is_jit_callable(value: Any) -> bool:
 
 
 def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
-    """Yield `roots` and the jit functions that their code names, without Triton's own."""
+    """Yield `roots` and the jit functions that their code names, except Triton's own functions."""
     visited: set[int] = set()
     pending = list(roots)
     while pending:

@@ -54,7 +54,7 @@ def heuristic_names(kernel: Any) -> list[str]:
 
 
 def locate_as(copy: Any, original: Any) -> None:
-    """Give a jit function the source location of another one with the same text.
+    """Give a jit function the source location of another jit function with the same text.
 
     From then on, compiled code, tracebacks and debuggers show that location.
     """
@@ -98,7 +98,7 @@ _interpret_lock = threading.RLock()
 def take_over_triton_interpret() -> bool:
     """Make `@triton.jit` create compiled kernels although TRITON_INTERPRET is set.
 
-    It must be called before kernels are decorated.
+    This function must be called before kernels are decorated.
 
     Returns:
         True if the variable was set.

@@ -6,13 +6,13 @@ import importlib
 import importlib.util
 from typing import Any
 
-#: The pass of each mode; those of the address sanitizer belong to AMD's backend.
+#: The compiler pass of each mode; the passes of the address sanitizer belong to AMD's backend.
 _PASSES = {
     "consan": "add_concurrency_sanitizer",
     "gsan": "add_global_sanitizer",
     "fpsan": "add_fp_sanitizer",
 }
-#: For modes without a pass: module, class and attribute of the option that enables them.
+#: For each mode without a pass: module, class and attribute of the option that enables the mode.
 _OPTIONS = {"iisan": ("triton.backends.nvidia.compiler", "CUDAOptions", "enable_iisan")}
 
 
@@ -42,7 +42,7 @@ def instrumentation_modes() -> frozenset[str]:
 def allocate_by_torch() -> None:
     """Let launches allocate memory through torch if the program has set no allocator.
 
-    Instrumented kernels need such memory even if the original kernels do not.
+    Instrumented kernels need memory from an allocator even if the original kernels do not.
     """
     import torch
 

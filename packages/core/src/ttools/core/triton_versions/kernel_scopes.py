@@ -16,7 +16,7 @@ from typing import Any
 from ttools.core.patches import Patches
 from ttools.core.triton_versions.version import installed_triton
 
-#: The name of the scope of a line, followed by its number.
+#: Beginning of the name of a line's scope, which the line number follows.
 LINE_SCOPE = "line "
 _FIRST_VERSION = "3.6"
 
@@ -53,7 +53,7 @@ def kernel_scopes(*, lines: bool) -> Iterator[None]:
     from triton.compiler.code_generator import CodeGenerator
 
     language = importlib.import_module("triton.profiler.language")
-    # The set of languages contains only Gluon at first.
+    # Initially, the set of enabled languages contains only Gluon.
     language.enable_semantic("triton")
     with tempfile.TemporaryDirectory() as folder, knobs.cache.scope(), Patches() as patches:
         knobs.cache.dir = folder

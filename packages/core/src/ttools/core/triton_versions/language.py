@@ -33,7 +33,7 @@ def mlir_builder(context: Any) -> Any:
 
 
 def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any, Any]:
-    """Return a module with one function without results, and that function with an open body.
+    """Return a module with a function that has no results, and the function with an open body.
 
     Args:
         builder: An MLIR builder without an insertion point, see `mlir_builder`.
@@ -110,7 +110,7 @@ def compilation_error(location: SourceLocation | None, cause: Exception) -> Exce
 
 def _located(kind: Any, location: SourceLocation | None, text: str) -> Exception:
     error: Any = kind(None, None, text)
-    # Without a syntax tree, the default message would say that the source is missing.
+    # Without a syntax tree, Triton's default message would say that the source is missing.
     lines = [f"{location}: {text}", excerpt(location)] if location is not None else [text]
     error.message = "\n".join(filter(None, lines))
     return error  # type: ignore[no-any-return]

@@ -31,7 +31,7 @@ def descriptor_types(type_name: str) -> list[str]:
 
 
 def descriptor_block(type_name: str) -> tuple[int, ...]:
-    """Return the block shape of a host-side tensor descriptor; empty if its type lacks it."""
+    """Return a host-side tensor descriptor's block shape; empty if its type does not contain it."""
     match = re.match(r"tensordesc\w*<[^[>]*\[([\d, ]+)\]", type_name)
     return tuple(map(int, match[1].split(","))) if match else ()
 

@@ -51,7 +51,7 @@ def rebuilds(value: Any) -> bool:
 
 
 def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a picklable function and picklable arguments with which it creates the kernel again.
+    """Return a picklable function, and picklable arguments with which it recreates the kernel.
 
     Args:
         kernel: A jit function, one under autotune or heuristics, or a constexpr function.

@@ -1,9 +1,9 @@
 """Cache keys that distinguish equal kernels in different files.
 
 Triton's cache key contains a kernel's source text and first line number, but not the path of its
-file, whereas the cached results contain locations with paths. If another file contains the same
-text (a copy, a worktree, a second environment), its kernel would get the locations of the first
-file.
+file, whereas the cached results contain locations with paths. If a second file contains the same
+text (a copy, a worktree, another environment), its kernel would therefore get the locations of the
+first file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def keep_files_apart(patches: Patches) -> None:
     """Make Triton include a kernel's source file in its cache key, for all Python kernels.
 
     Args:
-        patches: The collection to which the replacement is added, and which undoes it.
+        patches: The collection to which the replacement is added, and which also undoes it.
     """
     from triton.compiler import ASTSource
 

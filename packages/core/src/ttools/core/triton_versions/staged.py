@@ -13,10 +13,10 @@ class StagedCompilation:
 
     Attributes:
         backend: The backend of the target.
-        stages: Functions of the remaining stages by name, in the order of compilation. Each takes
-            the result of the previous one, and the metadata.
+        stages: Functions of the remaining stages by name, in the order of compilation. Each
+            function takes the result of the previous one, and the metadata.
         module: The module that the front end has written.
-        metadata: Options of the compilation, to which stages add their results.
+        metadata: Options of the compilation; the stages add their results.
     """
 
     backend: Any

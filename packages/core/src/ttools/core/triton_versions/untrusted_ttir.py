@@ -73,7 +73,7 @@ def refuse_damaged_ttir(text: str, name: str) -> None:
 
 
 def _wrong(text: str) -> str | None:
-    """Return a defect of the text that can be found without parsing it, or None."""
+    """Return a description of a defect that can be found without parsing the text, or None."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         return f"line {line} contains a null byte"
@@ -115,7 +115,7 @@ def _try_in_child(path: Path, name: str) -> None:
 
 
 def read_as_triton(_: Channel, path: str) -> int:
-    """Parse a file with Triton, possibly crashing, and return the exit status of the process."""
+    """Parse a file with Triton, possibly crashing, and return the exit status for the process."""
     from triton._C.libtriton import ir
 
     context = ir.context()

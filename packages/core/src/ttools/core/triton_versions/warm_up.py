@@ -67,9 +67,9 @@ def load_compiler() -> None:
 
 
 def build_one_at_a_time() -> None:
-    """Make processes that share Triton's cache wait while another one builds the same C module.
+    """Make processes that share Triton's cache wait while another process builds the same C module.
 
-    Afterwards, they find the module in the cache.
+    Afterwards, the waiting processes find the module in the cache.
     """
     import fcntl
 

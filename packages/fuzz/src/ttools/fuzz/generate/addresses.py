@@ -103,7 +103,7 @@ def whole_span(context: Context, span: int) -> int:
 
 
 def bound_value(context: Context, size: int) -> int:
-    """Return a bound on lanes, often near an end or congruent to 1 modulo 16."""
+    """Return a random bound on lanes, often near 0 or `size`, or congruent to 1 modulo 16."""
     near = [
         value for value in (1, 17, 33, 49, 16, 8, size - 1, size, 0, size + 1) if value <= size + 1
     ]

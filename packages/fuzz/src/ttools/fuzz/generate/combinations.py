@@ -55,8 +55,8 @@ def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None
     if combining.COMBINES[name].operands == 1:
         return [x]
     if name == "f_lin":
-        # The function is associative only if both operands have one type, because products wrap in
-        # their own type.
+        # The function is associative only if both operands have the same type, because each product
+        # wraps around in its own type.
         return [x, context.pick(lambda v: v.type == x.type) or x]
     others = [context.pick(same_shape(x)), context.pick(same_shape(x))]
     integers = [

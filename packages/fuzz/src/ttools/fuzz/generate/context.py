@@ -134,7 +134,7 @@ class Context:
         self.block.append(statement)
 
     def bind(self, value: Expr, *, visible: bool = True) -> list[Expr]:
-        """Assign a value, or several, to new variables."""
+        """Assign a value, or all results of an expression with several, to new variables."""
         results = [(value.type, value.fact), *value.more]
         made = [var(self.fresh(), type_, fact) for type_, fact in results]
         self.add(Assign(tuple(v.attrs["name"] for v in made), value))
@@ -143,7 +143,7 @@ class Context:
         return made
 
     def pick(self, accepts: Callable[[Expr], bool] = lambda _: True) -> Expr | None:
-        """Return a variable in scope that is accepted; later ones are more likely."""
+        """Return a random variable in scope that `accepts` allows; later ones are more likely."""
         accepted = [v for v in self.scope if v.type.element.kind != "pointer" and accepts(v)]
         if not accepted:
             return None

@@ -41,7 +41,8 @@ def _carried(
         # them as constants.
         start = cast(binary("xor", start, number(1, element)), element)
     if element.is_float:
-        # Float sums stay exact: the fact covers `iterations` additions of such a term.
+        # Float sums stay exact: the fact covers `iterations` additions of a term with the same
+        # facts.
         fact = repeated(start.fact, iterations + 1) if start.fact.exact else start.fact
         fact = either(fact, start.fact)
         if start.fact.exact and not fits(fact, element):
@@ -154,7 +155,7 @@ def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Ex
 
 
 def _branch_in(context: Context, visible: list[Expr]) -> None:
-    """Add a branch at the end of a loop that changes a carried integer."""
+    """At the end of a loop, add a branch that changes a carried integer."""
     if not visible:
         return
     inner = context.choose(visible)
@@ -296,7 +297,7 @@ def branch(context: Context) -> None:
 
 
 def _side(context: Context, start: Expr, latest: bool) -> Expr:
-    """Return the value that one side of a branch gives to `start`."""
+    """Return the value that one side of a branch assigns to a variable with the value `start`."""
     if latest:
         made = (v for v in reversed(context.scope) if v.type == start.type)
         return next(made, start)

@@ -117,7 +117,7 @@ def _load_handed(context: Context) -> list[_Handed]:
 
 
 def _store_handed(context: Context, handed: list[_Handed]) -> None:
-    """Add a store through another pointer, into another buffer or the one that was loaded."""
+    """Add a store through another pointer, into the buffer that was loaded or into another one."""
     loaded = handed[0] if handed and handed[0].buffer.role == "both" else None
     aliased = loaded is not None and context.chance(0.6)
     value = context.pick(lambda v: not aliased or v.type.element in INTEGERS)
@@ -195,7 +195,7 @@ def _number_programs(context: Context) -> None:
 
 
 def _store_all(context: Context) -> None:
-    """Store the values that nothing reads, then some of the others."""
+    """Store the values that nothing reads, then some of the other values."""
     read = {e.attrs["name"] for e in all_expressions(context.block) if e.op == "var"}
     unread = [v for v in context.scope if v.attrs["name"] not in read]
     others = [v for v in context.scope if v.attrs["name"] in read]

@@ -155,7 +155,7 @@ _ATOMIC_FLOATS = (F32, F16, BF16)
 
 
 def atomic(context: Context) -> None:
-    """Add an atomic operation whose result in memory does not depend on the order."""
+    """Add an atomic operation whose result in memory does not depend on the order of execution."""
     if len(context.buffers) > 16:
         return
     if context.chance(0.25):
@@ -193,7 +193,7 @@ def _float_bits_atomic(context: Context) -> None:
 
 
 def _float_atomic(context: Context) -> None:
-    """Add an atomic sum of floats that is exact in every order, or one on their bits."""
+    """Add an atomic sum of floats that is exact in every order, or an atomic on their bits."""
     if context.chance(0.3):
         _float_bits_atomic(context)
         return
@@ -211,7 +211,7 @@ def _float_atomic(context: Context) -> None:
 
 
 def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
-    """Return pointers into a new buffer, one element per lane or shared by lanes and programs."""
+    """Return pointers into a new buffer whose elements are each lane's own, or shared by lanes."""
     offset, span = offsets(context, value.type.shape, distinct=own)
     size = whole_span(context, span) if own else span
     buffer = context.buffer(value.type.element, size, "both", "small")
@@ -265,7 +265,7 @@ def _aligned(
     data: str,
     fact: Fact | None = None,
 ) -> Buffer:
-    """Return a buffer at a multiple of 16 bytes, as descriptors require."""
+    """Return a buffer whose address is a multiple of 16 bytes, as descriptors require."""
     made = context.buffer(element, whole_span(context, size), role, data, fact)
     context.buffers[-1] = replace(made, margin=64)
     return context.buffers[-1]

@@ -186,7 +186,8 @@ def selection(context: Context) -> None:
 def castable(context: Context, x: Expr, target: Element) -> Expr | None:
     """Return a value that can be converted to the type with a defined result, or None."""
     source = x.type.element
-    # In a wider type, the error of an approximate value would be more units in the last place.
+    # In a wider type, the error of an approximate value would amount to more units in the last
+    # place.
     if x.fact.approximate and not (target.is_float and 16 <= target.bits <= source.bits):
         return None
     if (source in FP8 and target.kind != "float") or (target in FP8 and not source.is_float):

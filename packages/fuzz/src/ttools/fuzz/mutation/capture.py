@@ -88,7 +88,7 @@ class CapturedCall:
         Args:
             function: The kernel, or a mutant of it.
             grid: Grid of the launch; None for the captured one.
-            more: Further arguments, or other values of captured ones.
+            more: Further arguments, or new values for captured arguments.
             storages: Memory to run on; None for copies of the captured memory.
             options: Launch options in addition to the captured ones.
 
@@ -243,7 +243,7 @@ def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a value, or the values in a tuple, with their places: `pair[0]`, `pair[1]`."""
+    """Yield a name and a value, or those of each value in a tuple: `pair[0]`, `pair[1]`."""
     if not isinstance(value, tuple):
         yield name, value
         return

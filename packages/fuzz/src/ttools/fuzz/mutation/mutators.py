@@ -75,7 +75,7 @@ def _helper(text: KernelText, rng: random.Random) -> bool:
 
 @_mutator("variable")
 def _variable(text: KernelText, rng: random.Random) -> bool:
-    """Assign an expression to a new variable before the statement."""
+    """Move an expression of a statement into a new variable that is assigned before it."""
     place = _expression(text, rng)
     if place is None:
         return False
@@ -217,7 +217,7 @@ def _sums(text: KernelText) -> Iterator[ast.BinOp]:
 
 
 def _expression(text: KernelText, rng: random.Random) -> tuple[ast.stmt, ast.expr] | None:
-    """Return a random computation that depends on run-time values, and its statement."""
+    """Return a statement and a random computation in it that depends on run-time values."""
     places = [
         (statement, node)
         for block in text.statement_lists()

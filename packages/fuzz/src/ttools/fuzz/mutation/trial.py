@@ -58,7 +58,7 @@ class Part:
 
 
 def split_grid(text: KernelText, launch: CapturedCall, rng: random.Random) -> list[Part] | None:
-    """Return two launches with a part of the programs each; None if that is impossible."""
+    """Return two launches, each with a part of the programs; None if that is impossible."""
     x, y, z = launch.grid
     words = ("atomic", "volatile", "cache_modifier")
     if x < 2 or any(word in _sources(launch, text) for word in words):
@@ -222,7 +222,7 @@ _LAUNCHES = (_SPLIT, _HALVED)
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change: the name of a mutator or of a launch change, and a seed for its place."""
+    """One change: the name of a mutator or of a launch change, and a seed that sets its place."""
 
     name: str
     seed: int
@@ -269,7 +269,7 @@ class _Runner:
 
 @dataclass(eq=False)
 class _Base:
-    """A captured launch, its results by variant, and the reason why it cannot be mutated."""
+    """A captured launch, its results by variant, and the reason if it cannot be mutated."""
 
     launch: CapturedCall
     cpu: str

@@ -75,7 +75,8 @@ def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     _refuse_foreign(cells[active], buffer, frame)
     loaded = frame.memory[buffer][cells]
     if mask is not None and (np.broadcast_to(mask, index.shape) & ~active & (args[2] != 0)).any():
-        # Such a lane loads `other`, but Triton drops `other` if the mask is true for all lanes.
+        # A lane beyond the end loads `other`, but Triton drops `other` if the mask is true for all
+        # lanes.
         raise UndefinedError(f"a load beyond the end of {buffer} gives 0 or `other`")
     if mask is None:
         return np.where(active, loaded, np.zeros((), loaded.dtype)).astype(loaded.dtype)
@@ -117,7 +118,7 @@ def atomic_poll(address: Expr, expected: Expr) -> Expr:
 
 
 def write_cells(index: Array, value: Array, mask: Array | None, buffer: str, frame: Frame) -> None:
-    """Store values; raise an error if lanes or programs store different values to one element."""
+    """Store values; raise an error if lanes or programs store different values to an element."""
     index = np.asarray(index)
     shape = np.broadcast_shapes(index.shape, value.shape, () if mask is None else mask.shape)
     cells, active = _cells(np.broadcast_to(index, shape), mask, buffer, frame)

@@ -104,7 +104,7 @@ COMBINES = {
 def folded(
     name: str, values: Sequence[Array], types: Sequence[Element], axis: int, reverse: bool
 ) -> list[list[Array]]:
-    """Return the values after each step along an axis, without that axis."""
+    """Return the folded values after each step along an axis; the arrays lack that axis."""
     fold = COMBINES[name].fold
     size = values[0].shape[axis]
     order = range(size - 1, -1, -1) if reverse else range(size)
@@ -314,7 +314,7 @@ def _histogram(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 
 def histogram(x: Expr, bins: int) -> Expr:
-    """Return a `tl.histogram` expression for a vector of i32 whose elements are in some bin."""
+    """Return a `tl.histogram` expression for a vector of i32, each element of which is in a bin."""
     fact = within(0, x.type.size)
     return Expr("histogram", Type(I32, (bins,)), (x,), {"bins": bins}, fact)
 

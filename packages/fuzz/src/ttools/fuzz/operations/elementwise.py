@@ -87,7 +87,8 @@ def _remainder(x: Array, y: Array, element: Element) -> Array:
 def _larger(x: Array, y: Array, element: Element) -> Array:
     if not element.is_float:
         return np.maximum(x, y)
-    # Not `np.fmax`: its result for a signalling NaN depends on the element's position in the array.
+    # `np.fmax` is not used: its result for a signalling NaN depends on the element's position in
+    # the array.
     greater = np.where(np.isnan(y) | (x > y), x, y)
     zeros = (x == 0) & (y == 0)
     return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), greater))
@@ -168,7 +169,7 @@ def _binary_fact(op: str, a: Fact, b: Fact, element: Element) -> Fact:
 
 
 def binary(op: str, a: Expr, b: Expr, element: Element | None = None) -> Expr:
-    """Return a binary operation; operands that are `number`s take the type of the other one.
+    """Return a binary operation; operands that are `number`s take the other operand's type.
 
     Args:
         op: Name of an operation of `_BINARY`, or of a comparison.

@@ -28,9 +28,10 @@ class Frame:
         memory: Elements of each buffer, margins included.
         parameters: Values of scalar parameters by name.
         helpers: Functions that the kernel calls, by name.
-        owners: Number of the program that stored each element of a buffer, or -1.
+        owners: Number of the program that stored each element of a buffer, or -1 if none did.
         number: Number of this program in the launch.
-        limits: Ends of shortened buffers in elements; lanes beyond are skipped.
+        limits: Ends of shortened buffers in elements; lanes that access elements beyond are
+            skipped.
     """
 
     variables: dict[str, Array]

@@ -36,7 +36,8 @@ def _fp16(value: Any) -> int:
 
 
 def _fp32(value: Any) -> int:
-    # ctypes rounds a value that is too large to infinity, as C does; struct raises an exception.
+    # ctypes converts a value that is too large for f32 to infinity, as C does; struct raises an
+    # exception.
     return int.from_bytes(bytes(ctypes.c_float(value)), "little")
 
 
@@ -132,8 +133,8 @@ class ArgumentPlan:
             parameters: The MLIR type of each parameter, as text.
 
         Raises:
-            TtoolsError: If they differ, which means that this version of Triton passes arguments
-                differently from what ttools expects.
+            TtoolsError: If the parameters differ from the plan, which means that this version of
+                Triton passes arguments differently from what ttools expects.
         """
         expected = [t.startswith("*") for t in self.types]
         if [t.startswith("!tt.ptr") for t in parameters] != expected:
@@ -262,7 +263,7 @@ def _descriptors(signature: Iterable[Signature]) -> Iterable[tuple[int, int, tup
 
 
 def _parts(name: str, types: tuple[Any, ...]) -> list[str]:
-    """Return the expression by which a kernel reads each element of a tuple.
+    """Return, for each element of a tuple, the expression by which a kernel reads it.
 
     Triton keeps the class of a named tuple, so its elements are read by field name.
     """

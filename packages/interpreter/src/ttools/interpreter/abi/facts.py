@@ -1,9 +1,9 @@
-"""Finds the pointer parameters whose memory a launch never writes; compiled code relies on them.
+"""Finds the pointer parameters whose memory a launch never writes; compiled code relies on this.
 
 A load may be fused into its users or executed again only if no store of the same launch can change
 the value that it reads. A pointer parameter is read-only if the kernel never writes through it and
-its storage overlaps no storage that the kernel writes. For example, in a launch of
-`add(out, x, y)`, `x` and `y` are read-only unless one of them shares its storage with `out`.
+its storage overlaps no storage that the kernel writes. For example, in a launch of `add(out, x,
+y)`, `x` and `y` are read-only unless one of them shares its storage with `out`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Facts, MemoryEffects
 
 _NOTHING = Facts()
-#: Maximum number of cached results. Allocators reuse addresses, so the same sets of storages recur:
-#: a hundred of them if a loop allocates a small tensor for each launch.
+#: Maximum number of cached results. Allocators reuse addresses, so the same sets of storages recur.
+#: For example, a loop that allocates a small tensor for each launch has about a hundred such sets.
 _MAX_CACHED = 256
 
 
 class FactFinder:
-    """Computes the facts of each launch of one kernel.
+    """Computes the `Facts` of each launch of one kernel.
 
     Args:
         effects: The parameters that the kernel may write through.

@@ -38,7 +38,7 @@ class NativeLaunch(ctypes.Structure):
     _fields_ = [
         ("next", ctypes.c_int64),  # position of the next program to start
         ("count", ctypes.c_int64),  # number of programs
-        ("order", ctypes.c_uint64),  # address of the program ids by position; 0: ids in order
+        ("order", ctypes.c_uint64),  # address of program ids by position; 0 if they are in order
         ("grid_x", ctypes.c_int32),
         ("grid_y", ctypes.c_int32),
         ("grid_z", ctypes.c_int32),
@@ -53,7 +53,7 @@ class NativeLaunch(ctypes.Structure):
         ("_reserved", ctypes.c_int64 * 4),
         ("pending", ctypes.c_int64),  # unfinished jobs, an i32; on a cache line of its own
         ("longest_sleep", ctypes.c_int64),  # longest sleep of a waiting program, in nanoseconds
-        ("returned", ctypes.c_int64),  # number of programs that were returned and not taken again
+        ("returned", ctypes.c_int64),  # number of programs that were given back and not taken again
         ("first_return", ctypes.c_uint64),  # the runner that returned programs last
         ("contended", ctypes.c_int64),  # 1 if any program has waited
         ("_unused", ctypes.c_int64 * 3),

@@ -38,11 +38,10 @@ class Facts:
     """Facts about a launch that the code compiled for it relies on.
 
     Attributes:
-        readonly: Indices of the pointer parameters whose storage this launch does not write
-            through any parameter. Only loads through these parameters may be fused or executed
-            again.
+        readonly: Indices of the pointer parameters whose storage this launch does not write through
+            any parameter. Only loads through these parameters may be fused or executed again.
         translated: If True, addresses that the kernel loads from memory or computes from integers
-            are device addresses. The code translates them to host addresses by a table that each
+            are device addresses. The code translates them to host addresses with a table that each
             launch passes, see `TRANSLATIONS`.
     """
 
@@ -55,10 +54,10 @@ class Instruments:
     """The instrumentation that native code is compiled with.
 
     Attributes:
-        guards: Check every access against the bounds of its memory; lanes outside are reported
-            and skipped.
-        footprints: Log accesses to memory that the launch writes, with the program that makes
-            each of them.
+        guards: Check every access against the bounds of its memory; lanes outside are reported and
+            skipped.
+        footprints: Log accesses to memory that the launch writes, with the program that makes each
+            of them.
         synchronised: Log atomic operations in the order in which they take effect.
         compares: Do not execute stores; log the lanes whose stores would change memory instead.
         rewrites: Names and parameters of the IR rewrites that an observer applies before code is
@@ -66,8 +65,8 @@ class Instruments:
         lines: Emit line tables. The behaviour of the code does not change.
         explains: Make guards report each failing lane of an access, with the values of the
             variables from which its address was computed. If False, guards only count.
-        proved: Accesses that need no guard because they are proved to be in bounds for this
-            launch, as ascending indices among the module's accesses.
+        proved: Indices, among the module's accesses and in ascending order, of those that need no
+            guard because they are proved to be in bounds for this launch.
     """
 
     guards: bool = False
@@ -98,9 +97,9 @@ class EmitOptions:
     """Options of code generation.
 
     Attributes:
-        schedule: `fused` keeps tensor values in registers where it can; `materialised` stores
-            every tensor value in memory and serves as the oracle of differential tests.
-        fp_fusion: If True, a*b+c may be contracted to a fused multiply-add, as by Triton's launch
+        schedule: `fused` keeps tensor values in registers where it can; `materialised` stores every
+            tensor value in memory and serves as the oracle of differential tests.
+        fp_fusion: If True, a*b+c may be contracted to a fused multiply-add, as with Triton's launch
             option `enable_fp_fusion`.
         debug: If True, `device_assert` and overflow checks are emitted, as with `TRITON_DEBUG=1`
             and with the launch option `debug=True`.

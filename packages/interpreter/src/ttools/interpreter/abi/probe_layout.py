@@ -4,7 +4,8 @@ A *monitor* belongs to a launch. It holds the sites of the kernel, the bounds of
 the counters. A *probe* belongs to a thread and follows the thread's arena in memory. It holds the
 id of the program that the thread runs, the thread's log of accesses, and one open record per site.
 An open record describes the current run of contiguous accesses; it is written to the log when an
-access does not continue it. All numbers are byte offsets or sizes unless a comment says otherwise.
+access does not continue that run. All numbers are byte offsets or sizes unless a comment says
+otherwise.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ class Watch(Protocol):
     """An observer of watched variables. Its methods may be called from any thread.
 
     Attributes:
-        table_address: The address of a table with one byte per program of the grid. The byte is
-            not 0 if the program is watched.
-        takes_log: A function that receives the bytes of logged accesses; the launch then discards
-            them. If None, the launch keeps them.
+        table_address: The address of a table with one byte per program of the grid. The byte is not
+            0 if the program is watched.
+        takes_log: A function that receives the bytes of the access log, which the launch then
+            discards. If None, the launch keeps the log.
     """
 
     table_address: int

@@ -38,8 +38,8 @@ from ttools.ir.dialects.traits import (
     VIEW,
 )
 
-#: An integer, or None if its origin is unknown; and True if the pointer is this integer, moved but
-#: unchanged, False if it was computed from the integer.
+#: A pair: an integer, or None if its origin is unknown; and True if the pointer is this integer,
+#: moved but unchanged, or False if the pointer was computed from it.
 _Step: TypeAlias = "tuple[Value | None, bool]"
 
 

@@ -7,8 +7,8 @@ every sum in its block, even if it has other uses.
 
 If both operands of the sum are products, only one of them can be fused, and the other is rounded.
 The one with fewer uses is fused. If both have the same number of uses and one is subtracted from
-the other, the other one is fused: `a*b - c*d` becomes `fma(a, b, -(c*d))`. If both are added, the
-one whose operands are computed first is fused (see `_Ranks`).
+the other, the one that is not subtracted is fused: `a*b - c*d` becomes `fma(a, b, -(c*d))`. If both
+are added, the one whose operands are computed first is fused (see `_Ranks`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SUM, _DIFFERENCE = "arith.addf", "arith.subf"
 _PRODUCT, _NEGATIVE = "arith.mulf", "arith.negf"
 #: Formats with a fused multiply-add.
 _FORMATS = frozenset(map(FloatType, ("f16", "bf16", "f32", "f64")))
-#: The attribute of a `math.fma` made here that names what is negated before the addition:
-#: "product", "addend" or "both".
+#: The attribute of the `math.fma` operations created here. It names what is negated before the
+#: addition: "product", "addend" or "both".
 NEGATED = "negated"
 
 
@@ -33,7 +33,7 @@ class _Term(NamedTuple):
     """An operand of a sum: `value`, or its negative if `negative` is True.
 
     Attributes:
-        uses: The number of uses of the value and of the negations of it that were removed.
+        uses: The number of uses of the value, including those of its negations that were removed.
     """
 
     value: Value
@@ -102,7 +102,7 @@ def _fuse_product(op: Operation, ranks: _Ranks) -> None:
 
 
 def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Term:
-    """Return which of two products is fused into the sum `op`; the other becomes the addend."""
+    """Return the one of two products that is fused into the sum `op`; the other is the addend."""
     if first.uses != second.uses:
         return min(first, second, key=lambda term: term.uses)
     if first.value is second.value:
@@ -119,7 +119,11 @@ def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Te
 
 
 def _is_below_zero(product: _Term) -> bool:
-    """Return whether either a product or a factor of it with no other use is negated, not both."""
+    """Return whether a product counts as negated.
+
+    It does if an odd number of these are negated: the product itself, and its factors that have no
+    other use.
+    """
     op = product.value.defining_op
     assert op is not None
     factors = [value.defining_op for value in op.operands if len(value.uses) == 1]

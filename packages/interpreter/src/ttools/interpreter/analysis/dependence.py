@@ -1,4 +1,4 @@
-"""Dependence of values on other values through control flow, and of operations on conditions.
+"""Finds the operations that values depend on, and the values that decide what is executed.
 
 Dependence through memory is ignored: the result of a load depends on its address and mask, but not
 on earlier stores.

@@ -1,8 +1,8 @@
 """The origins of pointers, and the memory effects of kernels.
 
-`Provenance` maps a pointer to the kernel parameters that it may derive from: that of
-`x_ptr + offs` is `x_ptr`. `memory_effects` collects the provenance of all stores and atomics. Both
-ignore control flow, so they may return parameters that no execution uses.
+`Provenance` maps a pointer to the kernel parameters that it may derive from: for example, the
+provenance of `x_ptr + offs` is `x_ptr`. `memory_effects` collects the provenance of all stores and
+atomics. Both ignore control flow, so they may return parameters that no execution uses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EFFECTIVE = frozenset({ATOMIC, BARRIER, CALL, CAST, READS, WRITES})
 class Provenance:
     """The origins of the pointers of one function, as indices of its parameters.
 
-    None among the origins of a pointer means that any other origin is possible, too.
+    If None is among the origins of a pointer, the pointer may also have any other origin.
     """
 
     def __init__(self, function: Operation) -> None:
@@ -113,11 +113,11 @@ def exchanges_values(op: Operation) -> bool:
 def waits(loop: Operation, functions: Mapping[str, Operation]) -> bool:
     """Return whether a loop seems to wait for other programs.
 
-    It does if it observes memory that other programs may write, and makes no progress itself. A
-    loop makes progress if it stores, or if it takes work by an atomic addition.
+    A loop waits if it observes memory that other programs may write, and makes no progress itself.
+    A loop makes progress if it stores, or if it claims work by an atomic addition.
 
     Args:
-        functions: Functions that it may call, by name.
+        functions: Functions that the loop may call, by name.
     """
     inner = [op for op in _executed(loop, functions) if op is not loop]
     return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
@@ -202,7 +202,7 @@ def memory_effects(module: Module) -> MemoryEffects:
             for pointer in pointers:
                 roots = provenance.of(pointer)
                 unknown |= None in roots
-                if public:  # what a callee writes was added at its call
+                if public:  # the writes of a callee were added at its call
                     written |= {r for r in roots if r is not None}
     return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 

@@ -1,8 +1,8 @@
 """Integers and addresses of a kernel in chosen programs of a launch, lane by lane.
 
-A value is a NumPy array of one row per program and one axis per axis of its tile, of extent 1 where
-all lanes are equal. Values that depend on memory, and on control flow other than counted loops, are
-unknown.
+A value is a NumPy array with one row per program and one further axis per axis of its tile. An axis
+has extent 1 if all lanes along it are equal. Values that depend on memory, and on control flow
+other than counted loops, are unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LaneNumbers(Evaluation):
         self._unit = 1
 
     def result(self, value: Value, op: Operation, operands: Sequence[Numbers]) -> Numbers | None:
-        """Return what an operation computes, as the machine does; None if it is unknown."""
+        """Return the result of an operation in its type's bit width; None if it is unknown."""
         element = element_type(value.type)
         self._shape = shape_of(value.type)
         self._unit = byte_size(element.pointee) if isinstance(element, PointerType) else 1
@@ -126,7 +126,8 @@ def _cut(numbers: Any, bits: int) -> Any:
 class LaneValues(OnDemand["Numbers | None"]):
     """The integers, conditions and addresses of a kernel function; None for unknown ones.
 
-    An address is a distance in bytes from the address that a pointer parameter holds.
+    An address is represented by its distance in bytes from the address that a pointer parameter
+    holds.
 
     Args:
         grid: Number of programs along each axis.
@@ -256,8 +257,8 @@ def along(array: Numbers, axes: Sequence[int | None], fixed: Sequence[int], rank
     """Return the lanes of one tile, arranged along the axes of another tile.
 
     Args:
-        axes: For each axis of the first tile, the corresponding axis of the other; None if there is
-            none.
+        axes: For each axis of the first tile, the corresponding axis of the other tile; None if
+            there is no such axis.
         fixed: For each axis of the first tile, the coordinate to select if no axis corresponds to
             it.
         rank: The rank of the other tile.

@@ -102,7 +102,7 @@ class AccessBounds:
 
     # ---- path conditions, as expressions that are not positive: `i < n` becomes `i - n + 1`
     def _path(self, block: Block | None) -> list[Linear]:
-        """Return expressions that are not positive whenever a block is executed."""
+        """Return conditions that hold when a block runs, as expressions that are at most 0."""
         if block is None:
             return []
         if block not in self._paths:
@@ -144,7 +144,7 @@ class AccessBounds:
         return expressions
 
     def _conditions(self, mask: Value, negated: bool = False) -> list[Linear]:
-        """Return expressions that are not positive in the lanes in which a mask is True.
+        """Return conditions in lanes where a mask is True, as expressions that are at most 0.
 
         Args:
             mask: A condition, as a scalar or a tile.
@@ -189,7 +189,7 @@ class AccessBounds:
             predicate, a, b = {"ugt": "ult", "uge": "ule"}[predicate], b, a
         if predicate in ("ult", "ule"):
             if self._bounds.interval(b)[0] < 0:
-                return []  # a negative number is a large unsigned one
+                return []  # as an unsigned number, a negative one is large
             below = a.plus(b, -1).plus(Linear(int(predicate == "ult")))
             return [below, a.times(-1)]
         less, more = a.plus(b, -1), b.plus(a, -1)

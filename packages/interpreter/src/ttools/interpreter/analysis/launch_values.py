@@ -105,7 +105,7 @@ class LinearDomain(Integers[Linear]):
     def _quotient(self, result: Linear, a: Linear, divisor: Linear, known: Linear) -> Linear:
         """Record the conditions that relate a quotient by a constant to the dividend.
 
-        For `q = a // 8` with `a` not negative, these are `8*q <= a` and `a <= 8*q + 7`.
+        For `q = a // 8` with `a` not negative, the conditions are `8*q <= a` and `a <= 8*q + 7`.
 
         Args:
             divisor: The divisor, if it is constant.
@@ -169,7 +169,7 @@ class LinearDomain(Integers[Linear]):
     def _between(
         self, rule: Callable[[Interval, Interval], Interval], a: Linear, b: Linear
     ) -> Linear:
-        """Return a new unknown, whose interval a rule of interval arithmetic computes."""
+        """Return a new unknown whose interval is computed by a rule of interval arithmetic."""
         return self._unknown(rule(self._bounds.interval(a), self._bounds.interval(b)))
 
     def _unknown(self, interval: Interval) -> Linear:

@@ -14,7 +14,8 @@ Position: TypeAlias = tuple[str, int, int]
 """File, line and column, counted from 1; the innermost if the operation was inlined."""
 
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-#: The first match is the innermost, in `callsite(callee at caller)` and `"variable"(location)`.
+#: In `callsite(callee at caller)` and `"variable"(location)`, the first match is the innermost
+#: position.
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
 #: The name of a variable and the alias of its position.
@@ -43,7 +44,7 @@ def line_positions(ttir: str, pattern: str) -> set[Position]:
 
 
 def named_positions(ttir: str, chosen: Sequence[str]) -> dict[str, SourceLocation]:
-    """Return the locations that name a variable, by alias, without parsing the module.
+    """Return the locations that name a variable, keyed by alias, without parsing the module.
 
     Args:
         ttir: The text of a module.

@@ -33,7 +33,8 @@ def tile_order(
     """Return the order of axes in which to compute a tile so that its loads are contiguous.
 
     Args:
-        stored: Returns whether a tile is read from its slot, which is row-major, and not computed.
+        stored: Returns whether a tile is read from its slot, which is row-major, instead of being
+            computed.
         known: Strides that were already computed for the function; new ones are added.
     """
     rank = len(shape_of(value.type))
@@ -100,5 +101,5 @@ def addresses_differ(pointer: Value) -> bool:
 
 
 def static_strides(value: Value, known: StrideAnalysis | None = None) -> Strides:
-    """Return the stride of a tile along each axis; None for those that are not constants."""
+    """Return the stride of a tile along each axis; None for each one that is not constant."""
     return (known or StrideAnalysis()).strides(value)

@@ -1,6 +1,6 @@
 """Comments after a kernel's final module, with facts that only its compilation can determine.
 
-As a part of the module's text, they are stored in Triton's cache together with it.
+They are part of the module's text, so Triton's cache stores them with the module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads through block pointers that leave lanes undefined: checked bounds without padding.
+"""Finds block pointer loads that check bounds without padding, so that lanes are undefined.
 
 Triton rewrites block pointers to plain pointers, after which such a load looks like any load with a
 mask. Therefore the positions of these loads are found in the module before it is rewritten, and

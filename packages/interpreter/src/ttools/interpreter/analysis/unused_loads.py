@@ -106,7 +106,8 @@ def _drop_unreachable_blocks(function: Operation) -> None:
 def _unused(module: Module) -> Iterator[UnusedLoad]:
     """Yield the unused loads at positions where no load is used.
 
-    If a function was inlined several times, a load of it is only unused if all its copies are.
+    If a function was inlined several times, a load in it is unused only if all copies of the load
+    are.
     """
     unused = set(operations_without_purpose(module.kernel, has_effect))
     polled = {op for loop in unused if loop.has(UNCOUNTED) for op in _polled(loop)}
@@ -146,7 +147,8 @@ def _following(argument: Value) -> list[Value]:
 def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
     """Return the loads and block arguments from which values are computed.
 
-    The search stops there: it does not continue with the address of a load, for example.
+    The search stops at these loads and arguments: it does not continue with the address of a load,
+    for example.
     """
 
     def sources(value: Value) -> Iterable[Value]:

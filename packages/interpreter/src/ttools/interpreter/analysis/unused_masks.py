@@ -2,8 +2,9 @@
 
 Triton removes such a mask, so it is found in the module that the front end writes, and kept in a
 comment after the final module. A mask that only another specialisation of the kernel uses is not
-reported: the source must not read its variable at all. Neither is a mask of a single lane, because
-a grid usually has exactly one program for each element of such a kernel.
+reported: a mask is reported only if the source never reads its variable. A mask of a single lane is
+not reported either, because a grid usually has exactly one program for each element of such a
+kernel.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class UnusedMask:
         location: Position of the mask, with the name of the variable.
         access: Position of an access that has the mask's shape and indices, and either no mask or
             one that does not depend on these indices.
-        kind: Noun for this access.
+        kind: The kind of this access: `load`, `store` or `atomic access`.
         beside: If True, the access has another mask.
     """
 
@@ -129,7 +130,8 @@ def _is_forgotten(location: SourceLocation | None) -> bool:
     return bool(around) and location.name not in _read_names(around[-1])
 
 
-# A kernel may have many unused conditions, and is compiled in several specialisations.
+# Cached, because a kernel may have many unused conditions and is compiled in several
+# specialisations.
 _read_names = lru_cache(maxsize=64)(read_names)
 
 
@@ -161,12 +163,13 @@ def _is_masked(op: Operation) -> bool:
 
 
 def _lacks(op: Operation, mask: Value) -> bool:
-    """Return whether an operation is an access that could have the given mask.
+    """Return whether an operation is an access that lacks the given mask.
 
-    It has no mask, or one that does not depend on the indices that the given mask compares.
+    Such an access has no mask, or one that does not depend on the indices that the given mask
+    compares.
 
-    The mask must have the shape of the access, apart from axes along which it is broadcast, and
-    must bound indices from which the address is computed.
+    The given mask must have the shape of the access, apart from axes along which it is broadcast,
+    and must bound indices from which the address is computed.
     """
     if not op.has(READS, WRITES) or op.operand("ptr") is None:
         return False

@@ -1,7 +1,7 @@
 """Replacement of `Autotuner.run` while a run is active.
 
 Depending on the run, an autotuned kernel is either launched without timing, in configurations that
-the run chooses, or tuned by the times of its configurations on the CPU.
+the run chooses, or tuned by timing its configurations on the CPU.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def tuned_on_cpu(
 ) -> Callable[..., Any]:
     """Return the replacement of `Autotuner.run`, or of a method that overrides it.
 
-    A method that overrides it usually selects a configuration in another way, but only if there are
-    several. Its code therefore runs with a copy of the autotuner that has a single configuration.
+    An overriding method usually selects a configuration in another way, but only if there are
+    several. Its code is therefore run with a copy of the autotuner that has a single configuration.
 
     Args:
         original: The method that is replaced.
@@ -65,7 +65,7 @@ def tuned_on_cpu(
 
 
 def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
-    """Reject arguments that the configurations set, with the message of Triton.
+    """Reject arguments that the configurations also set, with Triton's error message.
 
     Raises:
         ValueError: The call passes a parameter that a configuration sets.
@@ -83,7 +83,7 @@ class _Choice:
     """One call of an autotuned kernel, whose configurations are launched without timing.
 
     Args:
-        original: The method `Autotuner.run`, or one that overrides it, before it was replaced.
+        original: The original method: `Autotuner.run`, or one that overrides it.
         tuner: Copy of the autotuner for the run; its cache has the keys that were launched.
         args: Positional arguments of the call.
         kwargs: Keyword arguments of the call.
@@ -108,7 +108,7 @@ class _Choice:
         self.config: Any = None
 
     def launch(self, tuner: Any) -> TunedCall:
-        """Return the call as the argument of a function that chooses configurations.
+        """Return a description of the call to pass to a function that chooses configurations.
 
         Args:
             tuner: The autotuner that the program called.
@@ -164,9 +164,9 @@ class _Choice:
         return list(tuner.prune_configs(self._kwargs))
 
     def _is_new(self) -> bool:
-        """Return whether Triton's autotuner would tune at this call.
+        """Return whether Triton's autotuner would tune in this call.
 
-        When it tunes, it also resets arguments before the final launch.
+        When the autotuner tunes, it also resets arguments before the final launch.
         """
         if len(self._configs) <= 1:
             return False

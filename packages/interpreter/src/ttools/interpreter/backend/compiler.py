@@ -27,7 +27,7 @@ from ttools.interpreter.frontend.options import (
 def _versions() -> str:
     """Return the versions, besides Triton's, on which the result of the last stage depends.
 
-    Increment the number when this result changes.
+    Increment the number at the end of the text when this result changes.
     """
     version = installed_version("ttools-interpreter")
     return f"ttools-{version}-4" if version else "ttools-4"  # a source tree is not installed

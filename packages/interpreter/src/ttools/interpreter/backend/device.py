@@ -1,8 +1,8 @@
 """The device that the plugin's driver reports: its target, its properties, its loaded kernels.
 
 Tutorials and libraries divide by the properties of the device or derive grids from them, so none is
-zero. If a device map names a GPU, they are those of this GPU. Otherwise they are made up, except
-for the number of processors, which is that of this machine.
+zero. If a device map names a GPU, the properties are those of this GPU. Otherwise they are invented
+values, except for the number of processors, which is this machine's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CPU_TARGET = GPUTarget(BACKEND_NAME, 0, WARP_SIZE)
 
 @dataclass(eq=False)
 class LoadedKernel:
-    """A compiled kernel as Triton's `CompiledKernel.function` and `.module`.
+    """The compiled kernel that Triton holds as `CompiledKernel.function` and `.module`.
 
     Attributes:
         variants: The native code for this kernel, see `run/variants.py`; the launcher sets it at
@@ -129,7 +129,8 @@ def reported_torch_device() -> Any:
 def _is_mapped() -> bool:
     """Return whether a device map presents the CPU as CUDA.
 
-    If the module of device maps has not been imported, there is no map, so it need not be imported.
+    The module of device maps is not imported for this: if nothing has imported it yet, no map is
+    active.
     """
     device_map = sys.modules.get("ttools.core.device_map.mapping")
     return device_map is not None and bool(device_map.is_active())

@@ -63,7 +63,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     def is_active(cls) -> bool:
         """Return whether this is the default driver.
 
-        It is unless the driver of another backend is active or TTOOLS_BACKEND is `off`.
+        It is the default unless the driver of another backend is active or TTOOLS_BACKEND is `off`.
         """
         if os.environ.get("TTOOLS_BACKEND", "").strip().lower() == "off":
             return False

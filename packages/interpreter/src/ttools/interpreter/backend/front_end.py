@@ -1,4 +1,4 @@
-"""Runs Triton's front end for a run, with the run's time measurement and time limit."""
+"""Runs Triton's front end under the time measurement and the time limit of a run."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _DYNAMO = "torch._dynamo.trace_rules"
 
 _NO_GRAPHS = "kernels that run on the CPU"
 
-#: Set while Inductor compiles or times for the CPU.
+#: True while Inductor compiles or times kernels for the CPU.
 _for_cpu: ContextVar[bool] = ContextVar("ttools_inductor_is_for_cpu", default=False)
 
 _lock = threading.RLock()

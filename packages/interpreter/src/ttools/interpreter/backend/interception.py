@@ -36,7 +36,7 @@ from ttools.interpreter.backend.inductor import InductorKernels
 from ttools.interpreter.backend.tuned_config import known_trial
 from ttools.interpreter.run.interpretation import Run, selecting_run
 
-#: Device number of the CPU driver next to a GPU driver; no GPU has it.
+#: Device number of the CPU driver next to a GPU driver; no GPU has this number.
 _DEVICE_BESIDE_A_GPU = -1
 
 _to_cpu: ContextVar[bool] = ContextVar("ttools_kernel_goes_to_cpu", default=False)
@@ -107,7 +107,8 @@ def _cpu_tuner(tuner: Any, run: Run) -> Any:
         cpu_tuner = tuners[tuner] = copy.copy(tuner)
         cpu_tuner.cache, cpu_tuner.left_by_key = {}, {}
         cpu_tuner.__dict__.pop("do_bench", None)
-        # With the old arguments `warmup`, `rep` and `use_cuda_graph`, the timer is one for a GPU.
+        # If the tuner was given the old arguments `warmup`, `rep` and `use_cuda_graph`, its timer
+        # is one for a GPU.
         cpu_tuner._do_bench = None
     return cpu_tuner
 

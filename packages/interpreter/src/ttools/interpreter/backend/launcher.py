@@ -93,7 +93,7 @@ class CPULauncher:
         arguments: Sequence[Any],
         run: Run | None,
     ) -> None:
-        """Record the launch in a graph; each replay of the graph makes the launch again."""
+        """Record the launch in a graph; each replay of the graph repeats the launch."""
         site = CallSite(line=host_line(), config=autotuner_config(), choices=choices())
 
         def launch(kept: Sequence[Any], active: Run | None) -> None:
@@ -158,7 +158,7 @@ class CPULauncher:
     def _eager_twin(self) -> EagerTwin | None:
         if self._function is None:
             return None
-        # A bound method would create a reference cycle of kernel and launcher.
+        # A bound method would create a reference cycle between kernel and launcher.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
 
 

@@ -1,7 +1,7 @@
 """Tracks the autotuner configuration that a launch uses.
 
 An autotuner whose methods are intercepted sets its configuration for the current thread while it
-runs; at other times, there is none.
+runs; at other times, no configuration is set.
 """
 
 from __future__ import annotations

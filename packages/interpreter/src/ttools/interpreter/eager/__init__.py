@@ -2,6 +2,6 @@
 
 It is made for debugging: breakpoints, `print` and exceptions behave as in any Python code. Triton's
 own semantic layer determines types, broadcasting and promotion. It calls a builder for each
-operation; here this is not MLIR's builder, which would only record the operation, but that of
+operation; here, the builder is not MLIR's, which would only record the operation, but the one in
 `builder.py`, which computes the result immediately. `docs/design/eager.md` describes the engine.
 """

@@ -42,7 +42,7 @@ _NOTHING = frozenset(
 
 # Compiled operations by name and types; each of them is compiled once per process.
 _compiled: dict[object, SingleOp] = {}
-# Attributes whose text does not describe them. Equal ones must be the same object, because
+# Attributes whose text does not describe them. Equal attributes must be the same object, because
 # `_describe` distinguishes them by identity.
 _attributes: dict[object, Any] = {}
 
@@ -297,14 +297,15 @@ class EagerBuilder:
                     value = np.frombuffer(current, expected.data.dtype)[0]
                     memory.watch("create_atomic_poll", at, expected.with_data(value), place)
                 else:
-                    # Other programs run only while this one waits, so let them run and read again.
+                    # Other programs run only while this one waits, so let them run, and then read
+                    # the memory again.
                     memory.wait(at, current)
                     is_over = time.monotonic_ns() - began >= budget
         return Handle(is_equal, element("i1"))
 
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
         if self._observer is not None:
-            return  # the launch that is repeated has printed this
+            return  # the original launch, which this one repeats, has printed this
         if self._session.owned is not None:
             raise groups.GroupError("programs that print run one after the other")
         operands_data = [np.ascontiguousarray(value.data) for value in values]
@@ -342,7 +343,7 @@ _ACCESSES = {
     "create_atomic_load": "atomic load",
     "create_atomic_store": "atomic store",
 }
-#: The position of the mask among the arguments of such a method.
+#: The position of the mask among the arguments of each builder method that takes a mask.
 _MASKS = {
     "create_masked_load": 1,
     "create_masked_store": 2,

@@ -1,10 +1,11 @@
 """Reductions and scans with a combine function, and `tl.map_elementwise`.
 
-Triton's own combine functions become a native reduction, so that sums equal those of the native
-engine bit for bit. The user's combine functions run as Python, so that a debugger can step into
-them. Such a function is called with two blocks of elements at a time: a reduction of 8 elements
-calls it with the 4 elements at even and the 4 elements at odd positions, and then again with the
-halves of the result. A function that branches on its arguments is called for each lane instead.
+A reduction with one of Triton's own combine functions runs as a native reduction, so that sums
+equal those of the native engine bit for bit. Users' combine functions run as Python, so that a
+debugger can step into them. Such a function is called with two blocks of elements at a time: a
+reduction of 8 elements calls it with the 4 elements at even and the 4 elements at odd positions,
+and then again with the halves of the result. A function that branches on its arguments is called
+for each lane instead.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
-    """Return the results of a function of scalars on every lane of blocks."""
+    """Apply a function of scalars to every lane of blocks, and return the results."""
     try:
         results = _as_tuple(_call(function, blocks))
     except UndecidedError:
@@ -115,7 +116,7 @@ def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
 
 
 def _like(result: Any, shape: list[int]) -> Any:
-    """Return a result, which may be a constant or a scalar, as a block of a shape."""
+    """Return a result, which may be a constant or a scalar, as a block of the given shape."""
     semantic = current().semantic
     value = semantic.to_tensor(lower(result))
     return value if value.type.is_block() or not shape else semantic.splat(value, shape)
@@ -141,7 +142,7 @@ def _lane_by_lane(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
 
 
 def _report_python(semantic: Any, inputs: Any, function: Any, results: Any) -> None:
-    """Report a reduction or scan whose order here differs from that of the native engine."""
+    """Report a reduction or scan whose order differs from that of the native engine."""
     operands = [t.handle for t in inputs]
     semantic.builder.report("create_python_reduction", (operands, function), results)
 

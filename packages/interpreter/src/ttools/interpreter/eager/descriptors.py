@@ -1,7 +1,7 @@
 """Tensor descriptors and block pointers, which describe blocks of memory by shape and strides.
 
 Their operations are translated to loads, stores and atomics with a mask, which are checked and
-executed like all others.
+executed like all other accesses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Descriptor:
     Attributes:
         base: Pointer to the first element of the tensor.
         shape: Number of elements along each dimension.
-        strides: Distance of neighbours along each dimension, in elements.
+        strides: Distance between neighbours along each dimension, in elements.
         block: Shape of a block.
         signed: True if integer elements are signed.
         pads_with_nan: True if elements outside the tensor read as NaN, False if they read as 0.

@@ -80,7 +80,7 @@ class Shadow(Protocol):
     """A value that an observer of operations associates with the value of a handle."""
 
     def at(self, index: Any) -> Shadow:
-        """Return the part that belongs to the elements that a NumPy index selects."""
+        """Return the part of the shadow for the elements that a NumPy index selects."""
 
 
 class Handle:
@@ -114,7 +114,7 @@ class Handle:
         return shape[1:] if self.is_grouped else shape
 
     def with_data(self, data: Any) -> Handle:
-        """Return the same element type and origin with another value."""
+        """Return a handle with the same element type and origin, but other data."""
         return Handle(np.asarray(data), self.element, self.origin)
 
     def at(self, index: Any) -> Handle:

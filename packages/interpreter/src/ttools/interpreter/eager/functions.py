@@ -159,7 +159,7 @@ class _Rewriter(ast.NodeTransformer):
         self._loops += 1
         self.generic_visit(node)
         self._loops -= 1
-        self._bound = bound  # as in Triton, names first assigned in a loop end with it
+        self._bound = bound  # as in Triton, names first assigned in a loop are undefined after it
         return node
 
     def visit_Return(self, node: ast.Return) -> Any:

@@ -3,11 +3,13 @@
 The kernel's source runs once for all programs of a group. If a value differs between them, its data
 has an additional first axis, which numbers the programs (`Handle.is_grouped`). NumPy's broadcasting
 then computes elementwise operations for all programs; operations on shapes have their own functions
-here; and a native operation runs in one program per member, each on its own elements.
+here; and a native operation runs as one native program per program of the group, each on its own
+elements.
 
-If a branch or a loop bound differs, the group is divided by its value and starts again
-(`DivergedError`). Programs that access an element of memory that another one writes cannot run
-together (`GroupError`), because their order would matter: `OwnedElements` detects them.
+If a branch condition or a loop bound differs between the programs, the group is divided by its
+value, and the parts start again (`DivergedError`). Programs that access an element of memory that
+another program of the group writes cannot run together (`GroupError`), because their order would
+matter: `OwnedElements` detects them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Numbers = NDArray[np.int64]
 Program = TypeVar("Program")
 #: Maximum number of programs in a group.
 _MOST_PROGRAMS = 1024
-#: Number of elements of the largest value of a group; more would not fit into a CPU's cache.
+#: Maximum number of elements of a value of a whole group; more would not fit into a CPU's cache.
 _ELEMENTS = 1 << 18
 
 
@@ -44,7 +46,7 @@ class DivergedError(GroupError):
         self._values = np.asarray(values)
 
     def parts(self, programs: Sequence[Program]) -> list[list[Program]]:
-        """Return the programs with equal values, in the order of the first of each part."""
+        """Return the programs grouped by equal value; their first programs order the parts."""
         parts: dict[Any, list[Program]] = {}
         for program, value in zip(programs, self._values.tolist(), strict=True):
             parts.setdefault(value, []).append(program)
@@ -61,7 +63,7 @@ def group_size(largest: int) -> int:
 
 
 def same_for_all(values: Any) -> Any:
-    """Return the only value of all programs.
+    """Return the value that all programs share.
 
     Raises:
         DivergedError: Programs have different values.
@@ -83,7 +85,7 @@ def aligned(data: Any, handle: Handle, rank: int) -> Any:
     Args:
         data: The data of `handle`, or other data of the same shape.
         handle: The value of one or all programs of a group.
-        rank: Number of axes of the other values, without that of the programs.
+        rank: Number of axes of the other values, not counting the axis of the programs.
     """
     missing = rank - len(handle.shape)
     if not handle.is_grouped or missing <= 0:
@@ -92,7 +94,7 @@ def aligned(data: Any, handle: Handle, rank: int) -> Any:
 
 
 def spread(data: Any, handle: Handle, count: int) -> Any:
-    """Return data of a value with the axis of the programs.
+    """Return data of a value with the axis of the programs, which is added if it is missing.
 
     Args:
         data: The data of `handle`, or other data of the same shape.
@@ -103,7 +105,7 @@ def spread(data: Any, handle: Handle, count: int) -> Any:
 
 
 def by_program(numbers: Any, handle: Handle) -> Any:
-    """Return one number per program such that NumPy broadcasts them with the data of a value."""
+    """Reshape one number per program so that NumPy broadcasts them with the data of a value."""
     shape = (-1, *[1] * len(handle.shape)) if handle.is_grouped else ()
     return np.asarray(numbers).reshape(shape)
 
@@ -174,7 +176,7 @@ def _join(count: int, a: Handle, b: Handle) -> Handle:
     return a.with_data(np.stack([spread(h.data, h, count) for h in (a, b)], axis=-1))
 
 
-#: Operations whose functions for one program name axes or shapes, by builder method.
+#: For each builder method that takes axes or shapes, the function that computes it for a group.
 _ON_SHAPES: dict[str, Callable[..., Any]] = {
     "create_splat": _splat,
     "create_unsplat": lambda count, value: value.with_data(value.data.reshape(count)),
@@ -193,7 +195,7 @@ _ON_SHAPES: dict[str, Callable[..., Any]] = {
 
 
 def selected(data: Any, active: Any) -> Any:
-    """Return the elements in active lanes, with one axis.
+    """Return the elements in active lanes, as an array with one axis.
 
     Args:
         data: An array with an element for each lane.
@@ -203,7 +205,7 @@ def selected(data: Any, active: Any) -> Any:
 
 
 def positions(addresses: Any, start: int, size: int) -> Any:
-    """Return the numbers of elements, as a slice if they follow each other.
+    """Return the indices of elements, as a slice if they are consecutive.
 
     Args:
         addresses: Addresses of the elements, with one axis.
@@ -226,8 +228,8 @@ class OwnedElements:
 
     def __init__(self, extents: Iterable[tuple[int, int]]) -> None:
         self._extents = sorted(set(extents))
-        # Numbers of programs plus one, and 0 for elements that no program has accessed. Memory
-        # that is zero is only allocated when it is used.
+        # For each storage, by element: the number of the program that last accessed it plus one, or
+        # 0 if no program has. Pages of a zeroed array are allocated only when they are used.
         self._owners: dict[tuple[int, int], tuple[int, Numbers]] = {}
         self._has_loaded = self._has_stored = False
 

@@ -146,7 +146,7 @@ class Scheduler:
 
         Args:
             address: Address that the program reads repeatedly.
-            seen: Bytes that it last read there.
+            seen: Bytes that the program last read there.
 
         Returns:
             True if other programs ran; False if none could.
@@ -322,14 +322,14 @@ class EagerKernel:
         programs: str,
         grouping: Grouping | None = None,
     ) -> None:
-        """Run some programs of a launch, whose memory is on the host already, without launch hooks.
+        """Run some programs of a launch without launch hooks; its memory is already on the host.
 
         Args:
             grid: One to three extents.
             arguments: Argument of each parameter of the function, including constants.
-            values: Flattened arguments without constants; the programs access the memory of these.
+            values: Flattened arguments without constants; the programs access their memory.
             programs: Selection of the programs to run, in the syntax of `selection`.
-            grouping: Lets programs run in groups. The kernel may then not synchronise. By default,
+            grouping: Lets programs run in groups. The kernel must then not synchronise. By default,
                 programs run one after the other.
 
         Raises:
@@ -402,7 +402,7 @@ class EagerKernel:
 
 
 def _run_groups(session: Session, programs: Iterable[Program], run: Callable[[], None]) -> None:
-    """Run programs in groups; the first one runs alone, to find out how large its values are.
+    """Run programs in groups; the first program runs alone, to find out how large its values are.
 
     Args:
         session: Session of the launch.

@@ -166,7 +166,7 @@ class Memory:
 
         Args:
             pointer: Address that the program reads.
-            found: Bytes that it last read there.
+            found: Bytes that the program last read there.
         """
         if self.others is not None:
             self.others.wait(int(pointer.data), found)
@@ -206,7 +206,7 @@ class Memory:
         return next((s for s in self.storages if s.name == name), None)
 
     def name_of(self, tensor: Any, variable: str | None) -> str:
-        """Return the name of the storage behind a tensor, which is added if it is new.
+        """Return the name of the storage behind a tensor; a new storage is added.
 
         Args:
             tensor: Tensor or parameter of torch.

@@ -43,7 +43,7 @@ class ValueType(NamedTuple):
     """Type of an operand or result; scalars have the shape ().
 
     Attributes:
-        is_grouped: True if it is a value of each program of a group; see `groups`.
+        is_grouped: True if there is a separate value for each program of a group; see `groups`.
     """
 
     element: Element
@@ -80,7 +80,7 @@ class SingleOp(NamedTuple):
     """A compiled operation.
 
     Attributes:
-        kernel: Kernel whose parameters are the addresses of the operands, then of the results. A
+        kernel: Kernel whose parameters are the addresses of the operands, then of the results. Each
             program of this kernel computes the values of one program of a group.
         results: Types of the results.
         form: The kind of object that the builder's method returns: `value` for an MLIR value,
@@ -96,7 +96,7 @@ class SingleOp(NamedTuple):
 
         Args:
             operands: Values of the operands.
-            group: The programs of a group if any operand differs between them.
+            group: The programs of a group, if any operand differs between them; otherwise None.
         """
         buffers = [np.ascontiguousarray(operand.data) for operand in operands]
         programs = () if group is None else (len(group),)

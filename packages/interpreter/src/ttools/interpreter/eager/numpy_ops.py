@@ -17,7 +17,8 @@ from ttools.interpreter.eager.elements import Element, Handle, element, split_ty
 
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _BOOL = element("i1")
-#: Formats whose sums, differences and products NumPy and ml_dtypes round correctly, only once.
+#: Formats in which NumPy and ml_dtypes round sums, differences and products correctly, and only
+#: once.
 _ROUNDED_ONCE = frozenset(("f16", "bf16", "f32", "f64"))
 _IEEE = frozenset(("f32", "f64"))
 

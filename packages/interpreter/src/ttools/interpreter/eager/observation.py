@@ -33,8 +33,8 @@ class EagerObserver(Protocol):
 class OperationObserver(Protocol):
     """Follows the values of eager programs, operation by operation.
 
-    Observed programs repeat a launch, so they do not print. The observer may associate its own
-    value with each result, in `Handle.shadow`.
+    Observed programs repeat an earlier launch, so they do not print. The observer may associate its
+    own value with each result, in `Handle.shadow`.
     """
 
     def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:

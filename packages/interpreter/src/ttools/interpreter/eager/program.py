@@ -1,4 +1,4 @@
-"""`eager_program()`: tries operations of one program line by line, at a prompt or in a notebook.
+"""`eager_program()`: runs operations of one program line by line, at a prompt or in a notebook.
 
 The operations are called by the user's own code, not by a copy of a kernel whose globals could be
 changed. Therefore the builtins and jit functions of `tl` itself are replaced while such a program

@@ -22,7 +22,7 @@ Program = tuple[int, int, int]
 
 
 class Language(Protocol):
-    """The names that kernels and eager values use; the module `language` implements it."""
+    """The names that kernels and eager values use; the module `language` implements them."""
 
     def wrap(self, value: Any, /) -> Any:
         """Return the object that an eager kernel uses in place of a global object or attribute."""
@@ -42,7 +42,7 @@ class Session:
         options: Launch options, as the backend parsed them.
         codegen: Functions of the code generator that the backend supplies.
         language: Resolves the names that kernels use.
-        program: Ids of the program that currently runs; of a group, those of the first one.
+        program: Ids of the program that currently runs; for a group, the ids of its first program.
         group: The programs that currently run together; None if only one runs.
         owned: The elements that programs have accessed, if programs run in groups.
         largest: Number of elements of the largest value so far, if operations are observed.

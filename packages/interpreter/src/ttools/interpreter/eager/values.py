@@ -98,7 +98,7 @@ def _extents(shape: tuple[int, ...]) -> tuple[Any, EagerConstexpr]:
 
 
 class EagerTensor(tl.tensor):  # type: ignore[misc]
-    """A tensor that contains its elements, whose operators compute immediately."""
+    """A tensor that contains its elements and whose operators compute immediately."""
 
     #: The plain tensor with the same handle, once a function of the semantic layer has needed it.
     _plain: Any = None
@@ -110,7 +110,7 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
 
     @staticmethod
     def of(plain: Any) -> EagerTensor:
-        """Return a tensor with the attributes of a plain one, which is faster than to create it."""
+        """Return a tensor that copies a plain one's attributes, which is faster than `__init__`."""
         tensor: EagerTensor = object.__new__(EagerTensor)
         tensor.__dict__.update(vars(plain))
         tensor.shape, tensor.numel = _extents(tuple(extent.value for extent in plain.shape))
@@ -217,7 +217,7 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     try:
         return lift(function(*lowered, _semantic=semantic, **extra(function), **keywords))
     except UsageError:
-        raise  # from a user function that the builtin calls, as `tl.reduce` does
+        raise  # raised by a user function that the builtin calls, as `tl.reduce` does
     except (TypeError, ValueError, AssertionError, IndexError, NotImplementedError) as error:
         raise compilation_error(frames.location(), error) from error
     except Exception as error:

@@ -101,8 +101,9 @@ def has_effects(op: ir.Operation) -> bool:
 def is_lanewise(op: ir.Operation) -> bool:
     """Return whether each element of the results depends only on the same element of the operands.
 
-    Inline assembly whose registers contain several elements may combine them. The elements of such
-    a group, which is aligned along the last axis, must be lowered together, even if all are equal.
+    Inline assembly whose registers contain several elements may combine them. Such elements form
+    groups that are aligned along the last axis. The elements of a group must be lowered together,
+    even if all are equal.
     """
     return op.name != "tt.elementwise_inline_asm" or pack_of(op) == 1
 

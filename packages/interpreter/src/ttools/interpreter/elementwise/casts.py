@@ -26,7 +26,7 @@ def _opcode(name: str) -> Lowering:
 
 # ---- integers and floats
 def _to_double_odd(value: Vector, opcode: str) -> Vector:
-    """Convert a 32- or 64-bit integer to a double whose last bit is set if it is inexact."""
+    """Convert a 32- or 64-bit integer to a double; its last bit is set if the double is inexact."""
     if value.scalar == "i64":
         # If the integer has more than 53 bits, its lower 11 bits are replaced by a single bit that
         # is set if any of them was. This works for negative numbers, too.

@@ -72,7 +72,7 @@ def cost(op: ir.Operation) -> int:
     if op.name in _DIVISIONS:
         return _division(op)
     if op.name == "tt.elementwise_inline_asm":
-        # A rough average of 3 per statement. Conversions to short floats and functions cost more.
+        # A statement costs about 3 on average; conversions to short floats and functions cost more.
         return 2 + 3 * str(op.attributes.get("asm_string", "")).count(";")
     target = ir.element_type(op.results[0].type)
     source = ir.element_type(op.operands[0].type) if op.operands else target

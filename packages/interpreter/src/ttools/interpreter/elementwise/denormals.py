@@ -1,9 +1,9 @@
 """Denormals of f32 in libdevice's functions, which Triton compiles to flush them to zero.
 
-Functions of `tl` that are compiled to instructions with `.ftz` or that call libdevice flush
-denormals of f32. Arithmetic, casts and loads do not, and denormals of other formats are never
-flushed. The exceptions in the tables were measured on an H200 (Triton 3.6.0). They exist because
-some functions treat an operand as a denormal in one step and as zero in the next.
+Functions of `tl` flush denormals of f32 if they are compiled to instructions with `.ftz` or call
+libdevice. Arithmetic, casts and loads do not, and denormals of other formats are never flushed. The
+exceptions in the tables were measured on an H200 (Triton 3.6.0). They exist because some functions
+treat an operand as a denormal in one step and as zero in the next.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
     if rounding == "rtne":
         odd = (clamped >> lost) & 1
         normal = (clamped + odd + (rebias + (1 << (lost - 1)) - 1)) >> lost
-        # Adding a float whose ulp is the smallest denormal rounds to a multiple of it.
+        # Adding a float whose ulp is the smallest denormal rounds to a multiple of that denormal.
         magic = 2.0 ** (1 - form.bias - form.mantissa + 23)
         summed = clamped.as_float() + magic
         tiny = summed.as_int() - summed.coerce(magic).as_int()

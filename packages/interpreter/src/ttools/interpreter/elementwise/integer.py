@@ -24,7 +24,7 @@ _LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
 
 
 def literal_value(vector: Vector) -> int | None:
-    """Return the integer in every lane of a literal; None for a name or different lanes."""
+    """Return the integer that all lanes of a literal have; None for a name or unequal lanes."""
     match = _LITERAL.fullmatch(vector.text)
     return int(match[1]) if match else None
 
@@ -83,7 +83,7 @@ def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
 
 
 def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
-    """Divide by the CPU's instruction, after replacing divisors for which it would trap."""
+    """Divide with the CPU's instruction, after replacing divisors for which it would trap."""
     zero = b.compare("eq", 0)
     if signed:
         minus_one = b.compare("eq", -1)
@@ -229,7 +229,7 @@ def _lower_addui_extended(call: Call) -> tuple[Vector, ...]:
 
 # ---- bits
 def count_zeros(name: str, value: Vector) -> Vector:
-    """Return the number of leading (`ctlz`) or trailing (`cttz`) zeros, which for 0 is all bits."""
+    """Return the number of leading (`ctlz`) or trailing (`cttz`) zeros; for 0, the bit count."""
     lanes = value.lanes
     full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
     lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")

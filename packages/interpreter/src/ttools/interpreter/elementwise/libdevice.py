@@ -2,7 +2,8 @@
 
 A symbol is reduced to a name (`__nv_fast_sinf` and `__ocml_sin_f64` to `sin`), which is looked up
 in a table of functions on vectors. These functions compute in float or double, depending on the
-types of their arguments. Most "fast" functions are computed by the accurate ones.
+types of their arguments. Most "fast" functions are computed by the accurate functions of the same
+name.
 
 Functions that the C library lacks are computed in double. Inverses of erf start from Winitzki's
 approximation and use Halley's method. Modified Bessel functions use their power series and, for
@@ -86,7 +87,8 @@ def normcdfinv(x: Vector) -> Vector:
 def erfcx(x: Vector) -> Vector:
     """Return `exp(x^2) * erfc(x)`."""
     lanes = x.lanes
-    # For x > 26, erfc(x) is near the smallest double, but the asymptotic series is accurate.
+    # For x > 26, erfc(x) is near the smallest double, but the asymptotic series is accurate, so its
+    # value is selected below.
     bounded = x.compare("ogt", 26.0).choose(x.coerce(26.0), x)
     square = bounded * bounded
     lost = lanes.fma(bounded, bounded, -square)
@@ -125,7 +127,8 @@ def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
         tail = x.coerce(1.0)
         for k in range(_ASYMPTOTIC_TERMS, 0, -1):
             tail = lanes.fma(tail * r, ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k), 1.0)
-        # exp(far / 2) is multiplied twice, because exp(far) may overflow when the result does not.
+        # The result is multiplied by exp(far / 2) twice, because exp(far) may overflow when the
+        # result does not.
         half = call_doubles("exp", far * 0.5)
         tail = half * tail / _sqrt(far * (2 * math.pi)) * half
         tail = half.compare("oeq", _INFINITY).choose(half, tail)

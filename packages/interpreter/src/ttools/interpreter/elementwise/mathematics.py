@@ -77,7 +77,7 @@ _OF_TWO: dict[str, Function] = {"pow": power, "fmod": fmod}
 
 
 def evaluate(name: str, *arguments: Vector) -> Vector:
-    """Return the function of C's math.h called `name`, of floats or doubles."""
+    """Apply the function `name` of C's math.h to floats or doubles."""
     first = arguments[0]
     if first.scalar == "float":
         if name in POLYNOMIALS:

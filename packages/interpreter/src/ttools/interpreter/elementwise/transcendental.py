@@ -17,7 +17,8 @@ _LOG2_E = 1.4426950408889634
 # exponent is exact.
 _LN2 = (0.693145751953125, 1.4286068203094172e-06)
 _LOG10_2 = (0.301025390625, 4.605039066518657e-06)
-# Adding this rounds a float to the nearest integer, which is then in the lowest bits of the sum.
+# Adding this constant rounds a float to the nearest integer, which is then in the lowest bits of
+# the sum.
 _ROUND = 1.5 * 2**23
 
 _INFINITY = float("inf")
@@ -59,7 +60,7 @@ def _split_exponential(x: Vector) -> tuple[Vector, Vector]:
     return lanes.fma(lanes.polynomial(r, _EXP), r * r, r), exponent
 
 
-# (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, 2^-25.6
+# (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, relative error 2^-25.6
 _EXP = (
     *(0.0013806687202304602, 0.008358609862625599, 0.04166778549551964),
     *(0.16666604578495026, 0.4999999701976776),
@@ -71,7 +72,7 @@ def _exp(x: Vector) -> Vector:
     return _scale(minus_one + 1.0, exponent)
 
 
-# (2^r - 1) / r on |r| <= 1/2, 2^-25.8
+# (2^r - 1) / r on |r| <= 1/2, relative error 2^-25.8
 _EXP2 = (
     *(0.0001554494519950822, 0.0013381186872720718, 0.009617784060537815),
     *(0.05550377070903778, 0.24022652208805084, 0.6931471824645996),
@@ -88,7 +89,7 @@ def _exp2(x: Vector) -> Vector:
 
 def _expm1(x: Vector) -> Vector:
     p, exponent = _split_exponential(_clamp(x, -20.0, 89.0))
-    # Half of the power is used, because the power may overflow where the result does not.
+    # The scale is half of the power, because the full power may overflow where the result does not.
     half = _power_of_two(exponent - 1)
     value = x.lanes.fma(half, p, half - 0.5) * 2.0
     return x.abs().compare("olt", 2.0**-25).choose(x, value)
@@ -119,7 +120,7 @@ def _log_specials(x: Vector, value: Vector) -> Vector:
     return ordinary.choose(value, special)
 
 
-# (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], 2^-27.3
+# (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], relative error 2^-27.3
 _LOG = (
     *(-0.07622313499450684, 0.12766529619693756, -0.1316680610179901, 0.14201539754867554),
     *(-0.1662270426750183, 0.20001214742660522, -0.25000837445259094, 0.3333333134651184),
@@ -142,13 +143,14 @@ def _log1p(x: Vector) -> Vector:
     u = x + 1.0
     lost = x.compare("olt", 1.0).choose(x - (u - 1.0), 1.0 - (u - x))
     exponent, f = _split_logarithm(u)
-    # The rounding error of the sum matters only for small u.
+    # The rounding error of the sum x + 1 matters only for small u.
     scaled = lost * _power_of_two(-exponent.minimum(60).maximum(-60))
     value = _log_specials(u, _log_series(exponent, f + scaled))
     return x.abs().compare("olt", 2.0**-25).choose(x, value)
 
 
-# (log_b(1 + f) - f * log_b(e)) / f^2 on the same interval, 2^-27.8, and log_b(e) in two floats
+# (log_b(1 + f) - f * log_b(e)) / f^2 on the same interval as `_LOG`, relative error 2^-27.8,
+# followed by log_b(e) as the sum of two floats
 _LOG2 = (
     *(-0.10979223996400833, 0.18625302612781525, -0.19115927815437317, 0.20459520816802979),
     *(-0.23960642516613007, 0.28856736421585083, -0.36069703102111816, 0.4808982312679291),
@@ -208,7 +210,7 @@ def _tanh(x: Vector) -> Vector:
     return _with_sign_of(magnitude.compare("olt", 0.625).choose(near, far), x)
 
 
-# erf(x) / x - 1 in x^2 on |x| <= 0.93, 2^-25.8
+# erf(x) / x - 1 as a polynomial in x^2 on |x| <= 0.93, relative error 2^-25.8
 _ERF = (
     *(-0.000595373974647373, 0.0049859401769936085, -0.026761719956994057),
     *(0.11281682550907135, -0.3761247992515564, 0.12837915122509003),

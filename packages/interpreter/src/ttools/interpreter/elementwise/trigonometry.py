@@ -1,8 +1,9 @@
 """Sine, cosine and tangent of f32, computed in double, with an error of at most 0.51 ulp.
 
 In double, the range reduction is simple: with pi as the sum of two doubles, `x - n * pi` is exact
-enough for arguments of up to 2^36, far more than usual kernels pass. If a vector has a larger lane,
-a branch is taken that reduces it by a table of `2^e / pi` modulo 2 (Payne and Hanek's method).
+enough for arguments of up to 2^36, which is far more than kernels usually pass. If a lane of a
+vector is larger, a branch is taken that reduces the vector with a table of `2^e / pi` modulo 2
+(Payne and Hanek's method).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 _ROUND = 1.5 * 2**52
 _REDUCIBLE = 2.0**36
 
-# (sin r - r) / r^3 in r^2 on |r| <= pi/2, 2^-35.3
+# (sin r - r) / r^3 as a polynomial in r^2 on |r| <= pi/2, error 2^-35.3
 _SIN = (
     *(-2.3888661564797825e-08, 2.752537066524501e-06, -0.00019840867948618316),
     *(0.008333331106672677, -0.16666666626106577),
 )
-# (tan r - r) / r^3 in r^2 on |r| <= pi/4, 2^-37.2
+# (tan r - r) / r^3 as a polynomial in r^2 on |r| <= pi/4, error 2^-37.2
 _TAN = (
     *(0.0009508813351474537, -0.0005723171361304857, 0.0023898062473774106),
     *(0.0031598483864837086, 0.008983696779803794, 0.021849488972727215),
@@ -108,7 +109,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     Args:
         x: The arguments, as f32.
         halves: 0 for a period of pi, 1 for pi / 2.
-        offset: 0, or 0.5 for the cosine, whose zeros are in the middle between multiples of pi.
+        offset: 0, or 0.5 for the cosine, whose zeros are halfway between multiples of pi.
 
     Returns:
         r as a double, and an i64 with the same lowest bit as k. For infinities and NaN, r is NaN
@@ -183,8 +184,8 @@ def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
         # Reduce modulo 2, which is exact, and then find the nearest k + offset.
         cycles = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
         k = lanes.intrinsic("roundeven", cycles - offset)
-        # Near the zeros of the function, this difference is exact, because only k + offset is
-        # subtracted at once. Subtracting the offset first could round.
+        # Near the zeros of the function, this difference is exact, because k + offset is subtracted
+        # in one step. Subtracting the offset first could round.
         r = (cycles - (k + offset)).cast("fpext", "double") * _PI[0]
         if x.scalar == "double":
             value = call_doubles("sin", r)

@@ -51,7 +51,7 @@ class Lanes(NamedTuple):
         return Vector(self, self.builder.overloaded(name, *[a.text for a in arguments]))
 
     def suffix(self, scalar: str) -> str:
-        """Return the text for a vector type in names of functions, such as `v16f32` or `f32`."""
+        """Return the suffix for a vector type in function names, such as `v16f32` or `f32`."""
         return mangled(self.type(scalar))
 
     def function(
@@ -64,8 +64,8 @@ class Lanes(NamedTuple):
     ) -> Vector:
         """Call a function of the module, which is defined on first use.
 
-        The function keeps the text of a kernel small, because its body is emitted only once. Large
-        functions that are rarely called should not be inlined either.
+        The function keeps the text of a kernel small, because its body is emitted only once. For a
+        large function that is rarely called, pass `inline=False`.
 
         Args:
             name: The name of the function, without prefix and type.
@@ -181,7 +181,7 @@ class Vector:
         return self.binary("ashr", amount)
 
     def compare(self, predicate: str, other: Vector | float) -> Vector:
-        """Compare by a predicate of LLVM, such as `slt` or `olt`."""
+        """Compare with an LLVM predicate, such as `slt` or `olt`."""
         right = self.coerce(other)
         op = f"{'fcmp' if self.is_float else 'icmp'} {predicate}"
         return Vector(self.lanes, self.lanes.builder.compare(op, self.text, right.text))

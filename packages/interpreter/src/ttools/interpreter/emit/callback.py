@@ -32,7 +32,7 @@ def leave_when_aborted(e: Emitter, site: int) -> None:
 
     def leave() -> None:
         # This function belongs to the runtime. If it were part of each module, LLVM would spend
-        # more time on it than on the check.
+        # more time compiling it than compiling the check.
         b.call("void", launch_field(b, "note_stop"), LAUNCH, PROGRAM, integer(site, "i64"))
 
     leave_unless_zero(e, status, leave)

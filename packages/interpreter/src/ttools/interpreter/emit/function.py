@@ -124,7 +124,7 @@ def _keeps_coordinates(op: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function that has been emitted, so that others may call it."""
+    """A function that has been emitted, so that other functions may call it."""
 
     function: Operation
     symbol: str
@@ -142,8 +142,8 @@ class Signature:
         callees: Functions that have been emitted, by name.
         parameters: Indices of the kernel's parameters; empty in functions that it calls.
         is_foreign: Returns whether a pointer may contain an address of another device.
-        parameter_count: The number of the kernel's parameters, which is the index of the table that
-            translates such addresses.
+        parameter_count: The number of the kernel's parameters. The table that translates such
+            addresses is passed as the parameter with this index.
     """
 
     return_type: str
@@ -401,7 +401,7 @@ class Emitter:
                 self._computed(at)[current] = self._evaluate(current, at)
 
     def _operands_at(self, value: Value, at: Coords) -> list[Value]:
-        """Return the operands that computing a chunk evaluates at the same coordinates."""
+        """Return the operands that are evaluated at the same coordinates to compute a chunk."""
         op = value.defining_op
         if self.plan.is_stored(value) or self.is_at_hand(value, at):
             return []

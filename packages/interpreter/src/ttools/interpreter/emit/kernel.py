@@ -53,11 +53,12 @@ from ttools.ir import (
 from ttools.ir.dialects.traits import CALL
 
 #: Kernels with more loops than this traverse small tiles many times, as hand-written sorts do, or
-#: contain unrolled loops. The short list of passes halves their compilation time and adds at most a
-#: seventh to their run time (nothing for a hash of 32 unrolled tiles).
+#: contain unrolled loops. A short list of LLVM passes halves their compilation time and adds at
+#: most a seventh to their run time (nothing for a hash of 32 unrolled tiles).
 _MANY_LOOPS = 48
 #: Code that is longer than this and has no loop over a tile computes each of its scalars only once.
-#: Optimising it takes the code generator more than quadratic time, and makes it only 10% faster.
+#: Optimising such code takes the code generator more than quadratic time, and makes the code only
+#: 10% faster.
 _MANY_SCALAR_LINES = 4000
 #: With more loops than this, the code generator's own loop optimisations take seconds.
 _TOO_MANY_LOOPS = 400
@@ -106,8 +107,8 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     entry = emit("ttools.function", watches=True)
     unwatched = None
     if options.instruments.only_rewrites and any(op.name == WATCH for op in numbers):
-        # Code that records variables is slower even in programs that are not watched, so these run
-        # a second version of the kernel without it.
+        # Code that records variables is slower even in programs that are not watched, so those
+        # programs run a second version of the kernel that records nothing.
         unwatched = emit("ttools.unwatched", watches=False)
     arena_bytes = max(64, entry.arena_bytes, unwatched.arena_bytes if unwatched else 0)
     monitor = len(parameters) + facts.translated if options.instruments.any else None
@@ -186,8 +187,8 @@ class _Parts:
     """State that the functions of a module share while they are emitted.
 
     Attributes:
-        sites: The places that may call back, of the functions emitted so far.
-        probes: The probes of the functions emitted so far.
+        sites: The places that may call back in the functions emitted so far.
+        probes: The probes in the functions emitted so far.
         numbers: The index of each operation in the module.
         parameter_count: The number of the kernel's parameters.
     """
@@ -236,7 +237,7 @@ def _function(
     outs = [SSAValue(f"%out{n}", "ptr") for n, t in enumerate(results) if isinstance(t, TensorType)]
 
     def is_foreign(pointer: Value) -> bool:
-        # In a called function, the origin of pointers is unknown, so any may be foreign.
+        # In a called function, the origin of pointers is unknown, so any pointer may be foreign.
         return bool(facts.translated) and (not public or None in provenance.of(pointer))
 
     e = (LocatedEmitter if located else Emitter)(

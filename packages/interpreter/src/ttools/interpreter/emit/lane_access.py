@@ -2,7 +2,7 @@
 
 Lanes at adjacent addresses are transferred by one vector access. Lanes that are close together in
 another order, such as every second element or a reversed row, are transferred by a few vector
-accesses and shuffles. All others are gathered or scattered.
+accesses and shuffles. All other lanes are gathered or scattered.
 """
 
 from __future__ import annotations
@@ -225,9 +225,9 @@ class _Layout:
 # ---- adjacent lanes
 
 
-#: The distance in bytes from a contiguous access to the cache line that it prefetches. Without it,
-#: few loads are in flight, because kernels do much work per cache line. Distances from 1024 to 4096
-#: were equally fast.
+#: The distance in bytes from a contiguous access to the cache line that it prefetches. Without
+#: prefetching, few loads are in flight, because kernels do much work per cache line. Distances from
+#: 1024 to 4096 were equally fast.
 _PREFETCH_BYTES = 2048
 
 
@@ -370,7 +370,7 @@ def _load_gather(
     if SIZES[stored] >= 4:
         return b.gather(b.cast("inttoptr", addresses, "ptr"), stored, mask, other)
     # CPUs cannot gather elements of less than 32 bits, so each lane is loaded separately. The
-    # addresses of masked-off lanes may be invalid, so they load from the sink.
+    # addresses of masked-off lanes may be invalid, so these lanes load from the sink.
     if mask is not None:
         addresses = _redirect(e, addresses, mask)
     raw = poison(vec)

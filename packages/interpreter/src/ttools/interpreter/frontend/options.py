@@ -1,6 +1,7 @@
 """The launch options of the Triton plugin, and properties of the backend for Triton's front end.
 
-`import triton` imports this module, so its top imports only the standard library.
+`import triton` imports this module, so its module-level imports are limited to the standard
+library.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
     if source_files:
         values["source_files"] = source_files
     check_options(values)
-    # Tuples that were stored as JSON, by `preload` and by the cache, are lists.
+    # `preload` and the cache store tuples as JSON, in which they become lists.
     tuples: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }

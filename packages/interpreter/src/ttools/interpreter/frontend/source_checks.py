@@ -17,7 +17,7 @@ from ttools.interpreter.frontend.triton_passes import location_of
 
 
 def refuse_recursion(source: CompiledSource) -> None:
-    """Reject a kernel with functions that call themselves, directly or through others.
+    """Reject a kernel with functions that call themselves, directly or through other functions.
 
     A function with a constexpr parameter may call itself, because this parameter can end the
     recursion during compilation.

@@ -27,7 +27,7 @@ _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", r
 
 
 class Stages:
-    """The stages of one compilation; the last also compares its module with the front end's."""
+    """The stages of one compilation; the last also compares its module to that of the front end."""
 
     def __init__(self) -> None:
         self._written: str | None = None

@@ -112,12 +112,15 @@ class Builder:
         self._hint = ""
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
-        #: Symbols of functions of cold code, by the text of the function without its symbol.
+        #: Symbols of functions with cold code; the keys are the texts of the functions without the
+        #: symbol.
         self.cold: dict[str, str] = {}
-        #: The row-major index of a chunk's first element, as an SSA value and a constant to add, by
-        #: the tile's shape and the chunk's coordinates. Loops that count this index record it here.
+        #: The row-major index of a chunk's first element, as an SSA value and a constant to add.
+        #: The keys are the tile's shape and the chunk's coordinates. Loops that count this index
+        #: record it here.
         self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}
-        #: Numbers of the functions whose values the current one may use; the last is its own.
+        #: Numbers of the functions whose values the current function may use; the last number is
+        #: its own.
         self.bodies: tuple[int, ...] = (0,)
         #: The preheaders of the enclosing loops, outermost first.
         self.preheaders: list[Preheader] = []
@@ -135,7 +138,7 @@ class Builder:
 
     def emit(self, type: str, *parts: str) -> SSAValue:
         """Append an instruction, and return its result, a new value of the given type."""
-        # This runs for each instruction, so it avoids calls.
+        # This method runs for each instruction, so it avoids function calls.
         self._counter += 1
         result = _new(SSAValue, f"%{self._hint}{self._counter}")
         result.type = type
@@ -210,7 +213,7 @@ class Builder:
         """Emit an arithmetic instruction such as `add`, `mul nuw nsw` or `fadd`.
 
         Args:
-            b: The second operand, of the same type; a number is the operand in all lanes.
+            b: The second operand, of the same type; a number is used for all lanes.
         """
         return self.emit(a.type, f"{op} {a.type} ", a, ", ", _beside(a, b))
 
@@ -224,7 +227,7 @@ class Builder:
         return self.emit(target, f"{op} {value.type} ", value, f" to {target}")
 
     def bitcast(self, value: SSAValue, type: str) -> SSAValue:
-        """Reinterpret the bits of a value as another type."""
+        """Reinterpret the bits of a value as a different type."""
         if value.type == type:
             return value
         return self.emit(type, f"bitcast {value.type} ", value, f" to {type}")
@@ -248,7 +251,7 @@ class Builder:
 
         Args:
             type: The type of the value.
-            align: The alignment in bytes; None for that of the type.
+            align: The alignment in bytes; None for the alignment of the type.
             op: The instruction: `load`, `load volatile` or `load atomic`.
             ordering: The ordering of an atomic load.
         """
@@ -269,7 +272,7 @@ class Builder:
         """Store a value.
 
         Args:
-            align: The alignment in bytes; None for that of the type.
+            align: The alignment in bytes; None for the alignment of the type.
             op: The instruction: `store` or `store atomic`.
             ordering: The ordering of an atomic store.
         """
@@ -318,7 +321,7 @@ class Builder:
         return self.emit(element_of(type), f"extractelement {type} ", vector, f", i64 {lane}")
 
     def insert(self, vector: SSAValue, value: SSAValue, lane: int) -> SSAValue:
-        """Return a copy of a vector in which one lane has another value."""
+        """Return a copy of a vector in which one lane has a different value."""
         head, between = f"insertelement {vector.type} ", f", {value.type} "
         return self.emit(vector.type, head, vector, between, value, f", i64 {lane}")
 
@@ -328,7 +331,7 @@ class Builder:
         return self.emit(field_of(type, index), f"extractvalue {type} ", structure, f", {index}")
 
     def with_field(self, structure: SSAValue, value: SSAValue, index: int) -> SSAValue:
-        """Return a copy of a structure in which one field has another value."""
+        """Return a copy of a structure in which one field has a different value."""
         head, between = f"insertvalue {structure.type} ", f", {value.type} "
         return self.emit(structure.type, head, structure, between, value, f", {index}")
 
@@ -426,7 +429,7 @@ class Builder:
         return self.intrinsic(f"llvm.vector.reduce.{kind}.{mangled(mask.type)}", "i1", mask)
 
     def constant_vector(self, values: Iterable[SSAValue]) -> SSAValue:
-        """Return the literal of a vector of literals; a single literal stays a scalar."""
+        """Return the literal of a vector of literals; a single literal is returned as a scalar."""
         items = list(values)
         if len(items) == 1:
             return items[0]
@@ -465,11 +468,10 @@ class Builder:
         return self.intrinsic(name, vec, aligned(pointers, stored), chosen, other or zeros(vec))
 
     def fenced(self, value: SSAValue) -> SSAValue:
-        """Return a vector that will be stored, hidden from the optimisation of truncating stores.
+        """Return a vector to be stored, protected from LLVM's optimisation of truncating stores.
 
         LLVM's code generator merges a truncation and a masked store into one instruction. If the
-        mask
-        is a constant with one lane, LLVM 22 writes this lane untruncated and overwrites the
+        mask is a constant with one lane, LLVM 22 writes this lane untruncated and overwrites the
         following ones (AVX-512, llvm/llvm-project#179489). Such masks and truncations need not be
         in our code: LLVM creates a masked store from a `select` between the old and the new
         contents, and truncations from arithmetic on short integers. An `arithmetic.fence` prevents
@@ -545,7 +547,7 @@ class Builder:
         """Emit instructions, but no blocks, in the preheader of a loop."""
         saved = self.lines, self._hint
         # LLVM requires names that are numbers to be in ascending order. These instructions precede
-        # others with lower numbers, so they get names with a prefix.
+        # instructions that already have lower numbers, so their names get a prefix.
         self.lines, self._hint = [], "before"
         try:
             yield

@@ -38,7 +38,7 @@ class Instruction:
         return f"  {self.result} = {''.join(self.parts)}{self.mark}"
 
     def renamed(self, names: Mapping[str, str]) -> str:
-        """Return the line with other names for the values and labels."""
+        """Return the line with its values and labels renamed according to `names`."""
         parts = [part if type(part) is str else names.get(part, part) for part in self.parts]
         head = "" if self.result is None else f"{names[self.result]} = "
         return f"  {head}{''.join(parts)}{self.mark}"
@@ -92,7 +92,8 @@ class Preheader:
 
     Attributes:
         lines: The lines that were added.
-        known: Values that were computed there and may be reused, by a key that describes them.
+        known: Values that were computed in the preheader and may be reused; the key describes the
+            value.
     """
 
     __slots__ = ("known", "lines")
@@ -115,7 +116,7 @@ Line: TypeAlias = "Instruction | BlockStart | Preheader"
 
 
 def body_text(lines: Iterable[Line], names: Mapping[str, str] | None = None) -> str:
-    """Return the text of a function's body, optionally with other names for values and labels."""
+    """Return the text of a function's body, optionally with values and labels renamed."""
     if names is None:
         join = "".join
         return "\n".join(

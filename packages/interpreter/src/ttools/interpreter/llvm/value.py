@@ -79,7 +79,7 @@ def element_of(type: str) -> str:
 
 @lru_cache(maxsize=1024)
 def with_element(type: str, element: str) -> str:
-    """Return the type with the same number of lanes and another element type."""
+    """Return the type with the same number of lanes but the given element type."""
     return f"{type[: type.index(' x ')]} x {element}>" if type.startswith("<") else element
 
 

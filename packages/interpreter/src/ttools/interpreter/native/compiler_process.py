@@ -22,7 +22,7 @@ from ttools.interpreter.native import jit
 
 
 class CompilerProcessError(TtoolsError):
-    """A process for a compilation could not be started, or has ended by itself."""
+    """A compiler process could not be started, or has ended unexpectedly."""
 
 
 @dataclass(frozen=True)

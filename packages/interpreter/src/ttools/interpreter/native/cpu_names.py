@@ -71,7 +71,7 @@ declare i64 @llvm.ctlz.i64(i64, i1)
 
 
 def features_here(cpu: str, llvm: Any) -> str:
-    """Return the features that this machine lacks, as text with which LLVM disables them.
+    """Return the text that disables, in LLVM, the features of a CPU that this machine lacks.
 
     Args:
         cpu: LLVM name of a CPU, from `TTOOLS_CPU`.

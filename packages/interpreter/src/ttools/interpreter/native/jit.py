@@ -32,9 +32,9 @@ ENTRY = "ttools_run"
 #: First line of a module for which a short list of passes is used at each level, because it
 #: consists of vector instructions that LLVM cannot simplify, or because its speed does not matter.
 QUICK = "; ttools: quick"
-#: First line of a module for which, in addition, the code generator does not optimise. The time of
-#: its optimisations grows with the square of the number of loops in a function, and takes minutes
-#: for unrolled kernels.
+#: First line of a module for which a short list of passes is used and, in addition, the code
+#: generator does not optimise. The time of the code generator's optimisations grows with the square
+#: of the number of loops in a function; for unrolled kernels, it is minutes.
 QUICKEST = "; ttools: quickest"
 
 _X86 = ("x86_64", "AMD64", "i686")
@@ -48,15 +48,15 @@ _LEVEL_FEATURES = {
 }
 _LEVEL_LANES = {"x86-64": 4, "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16}
 
-# llvmlite's own lock protects single calls. This lock protects the whole of a compilation, and a
-# fork waits for it. It is re-entrant, because the garbage collector may unload an object during a
+# llvmlite's own lock protects single calls. This lock protects a whole compilation, and a fork
+# waits for it. It is re-entrant, because the garbage collector may unload an object during a
 # compilation.
 _llvm_lock = threading.RLock()
 
 
 @dataclass(frozen=True)
 class Target:
-    """The CPU and the features for which code is generated, parts of the object cache's key."""
+    """The CPU and the features for which code is generated; both are in the object cache's key."""
 
     cpu: str
     features: str
@@ -124,8 +124,8 @@ def _host_features() -> dict[str, bool]:
 @lru_cache(maxsize=8)
 def _target(cpu: str) -> Target:
     llvm = _llvm()
-    # For CPUs that reduce their clock rate for 512-bit vectors, LLVM would split such vectors. The
-    # emitter has chosen the width of vectors, so this is disabled.
+    # LLVM would split 512-bit vectors for CPUs that reduce their clock rate for them. The emitter
+    # has already chosen the width of vectors, so this is disabled.
     wide = "-prefer-256-bit" if platform.machine() in _X86 else ""
     # A virtual machine may lack instructions that a CPU of this name has, so the features of the
     # host are listed, too.

@@ -56,7 +56,7 @@ def line_table(object_code: bytes, symbol: str) -> LineTable:
         rows = _Program(text.data, addresses).rows()
     except (struct.error, IndexError) as error:
         raise ValueError(f"damaged debug information: {error}") from error
-    # If several rows have the same address, the last one is valid.
+    # If several rows have the same address, the last of them is valid.
     last = dict(sorted(rows, key=lambda row: row[0]))
     return LineTable(tuple(start - origin for start in last), tuple(last.values()))
 

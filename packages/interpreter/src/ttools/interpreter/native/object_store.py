@@ -21,7 +21,7 @@ import msgspec
 
 from ttools.core.configuration import cache_directory
 
-#: If the directory has grown beyond this size, it is reduced to three quarters of it.
+#: If the directory has grown beyond this size, it is reduced to three quarters of this size.
 LIMIT_BYTES = 512 * 1024 * 1024
 
 _MAGIC = b"ttools-object-2\n"
@@ -30,8 +30,8 @@ _SUFFIX = ".ttobj"
 _OFF = ("off", "0", "false", "no")
 #: A process measures the size of the directory each time it has written this number of entries.
 _WRITES_BETWEEN_MEASURES = 64
-#: A process also measures it at its first write, unless another process has done so within this
-#: time. Without this limit, each short process would list thousands of files.
+#: A process also measures the size at its first write, unless another process has done so within
+#: this time. Otherwise, each short process would list thousands of files.
 _SECONDS_BETWEEN_MEASURES = 600.0
 _MEASURED = "measured"
 _ABANDONED_SECONDS = 3600.0
@@ -92,7 +92,7 @@ class ObjectStore:
         return entry
 
     def write(self, key: str, metadata: bytes, object_code: bytes) -> None:
-        """Store an entry, replacing an older one for the key; ignore errors of the file system."""
+        """Store an entry, replacing any existing entry for the key; ignore file-system errors."""
         if self.refusal is not None:
             return
         data = _encode(Entry(metadata, object_code))
@@ -123,7 +123,7 @@ class ObjectStore:
         return len(files), sum(size for _, size, _ in files)
 
     def clear(self) -> tuple[int, int]:
-        """Remove all entries, and return their number and bytes."""
+        """Remove all entries, and return their number and their total size in bytes."""
         files = self._files()
         for _, _, path in files:
             _unlink(Path(path))

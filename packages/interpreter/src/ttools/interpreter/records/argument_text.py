@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-# Alternative names of element types: those of NumPy, torch and Triton.
+# Alternative names of element types, as used by NumPy, torch and Triton.
 _ALIASES = {
     **{f"int{width}": f"i{width}" for width in (1, 8, 16, 32, 64)},
     **{f"u{width}": f"i{width}" for width in (8, 16, 32, 64)},
@@ -177,7 +177,8 @@ def _shape(text: str, itemsize: int) -> tuple[int, ...]:
     if any(len(word) > _MOST_DIGITS for word in words):
         raise UsageError(f"an extent has more than {_MOST_DIGITS} digits")
     shape = tuple(int(word) for word in words)
-    # NumPy multiplies all extents, so they may be too large even if another one is 0.
+    # NumPy multiplies all extents, so their product may be too large even if a different extent is
+    # 0.
     if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
         raise UsageError(f"not enough memory for a tensor of shape {shape}")
     return shape
@@ -244,8 +245,8 @@ def _member(archive: Any, path: str, key: str | None) -> Array:
 
 def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:
     same_bits = array.dtype.itemsize == dtype.itemsize and (
-        # NumPy's files have no name for bf16 and fp8, whose kind is V. Signed and unsigned integers
-        # have the same bits.
+        # NumPy's files have no name for bf16 and fp8; their elements have the kind V. Signed and
+        # unsigned integers have the same bits.
         array.dtype.kind == "V" or (array.dtype.kind in "iu" and dtype.kind in "iu")
     )
     if array.dtype != dtype and not same_bits:

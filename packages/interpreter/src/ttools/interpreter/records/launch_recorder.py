@@ -129,7 +129,7 @@ class LaunchRecorder(ShowsItself):
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         if gpu_usable():
-            # Determine the drivers now, because the program may change torch when it runs.
+            # Determine the drivers now, because the program may modify torch while it runs.
             self._open.enter_context(INTERCEPTION)
         else:
             self._open.enter_context(interpret())
@@ -166,14 +166,14 @@ class LaunchRecorder(ShowsItself):
         if _looking.get() or is_trial() or kwargs.get("warmup"):
             return
         if capturing() is not None:
-            # The launches of a replayed graph are recorded like other launches.
+            # The launches that replays of the graph make are recorded like other launches.
             self._look(kernel, args, kwargs, _OfReplays(self))
         elif self._wants(_name(kernel)):
             options = launch_options(kernel, kwargs)
             self._look(kernel, args, kwargs, _OfCall(self, options))
 
     def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap Inductor's launch step; if it calls Triton's, the launch is still recorded once."""
+        """Wrap Inductor's launch step so that a launch that also runs Triton's is recorded once."""
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._before(kernel, args, kwargs)
@@ -213,7 +213,7 @@ class LaunchRecorder(ShowsItself):
     def launch(
         self, launch: KernelLaunch, options: Mapping[str, Any] | None = None
     ) -> LaunchReport:
-        """Record a launch before it is made, as an `Observer`.
+        """Record a launch before it is made; implements `Observer`.
 
         Args:
             options: The launch options that the program passed; None if they are not known.
@@ -249,7 +249,7 @@ class LaunchRecorder(ShowsItself):
     def _add_to_script(
         self, launch: KernelLaunch, taken: LaunchRecord, options: Mapping[str, Any] | None
     ) -> str | None:
-        """Add a launch to the script, and return the reason if this is not possible."""
+        """Add a launch to the script; if this is not possible, return the reason, else None."""
         if self._written is None:
             return None
         try:
@@ -270,7 +270,7 @@ class _OfCall:
         self._recorder, self._options = recorder, options
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Record the launch before it is made, as an `Observer`."""
+        """Record the launch before it is made; implements `Observer`."""
         return self._recorder.launch(launch, self._options)
 
 
@@ -281,7 +281,7 @@ class _OfReplays:
         self._recorder = recorder
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Record a launch if it is selected, as an `Observer`."""
+        """Record a launch if it is selected; implements `Observer`."""
         recorder = self._recorder
         if recorder.is_open and recorder._wants(launch.kernel.name):
             try:

@@ -3,7 +3,8 @@
 The file contains the source of the kernels with everything that it refers to, statements that make
 the tensors, and the launches with their grids, constants and options. Tensors that share memory are
 views of one tensor. Contents that a short expression reproduces exactly are written as that
-expression, small ones as numbers, and all others are stored in a file of torch next to the script.
+expression, and other small contents as numbers. All remaining contents are stored in a file of
+torch next to the script.
 """
 
 from __future__ import annotations
@@ -371,7 +372,7 @@ class _Function:
         drawn = RandomDraws(self._launch.seed).found(contents)
         if drawn:
             lines.append(f"generator = torch.Generator().manual_seed({self._launch.seed})")
-        # The statements draw numbers in the order in which the program drew them.
+        # The statements must draw random numbers in the order in which the program drew them.
         for storage in [*drawn, *(storage for storage in groups if storage not in drawn)]:
             members = groups[storage]
             content = contents[storage]
@@ -379,7 +380,7 @@ class _Function:
             text = drawn.get(storage) or recipe_of(content)
             if text is None:
                 self._data[key] = content.elements
-                # Without a GPU, the launch would otherwise change the data themselves.
+                # On the CPU, the launch would change the loaded data itself if it were not copied.
                 text = f'DATA["{key}"].clone()'
             self._views(lines, text, content, members, variables)
         return [variables[number] for number in range(len(self._launch.tensors))]

@@ -13,9 +13,10 @@ from ttools.interpreter.runtime.snapshot import memory
 
 Data: TypeAlias = Literal["full", "seed", "auto"]
 
-#: The largest number of bytes of a record whose contents `auto` records.
+#: `auto` records the contents of storages up to this total number of bytes per record.
 KEPT_BYTES = 256 << 20
-#: Types of numbers that can be generated, by torch's names. Bytes of other types are always kept.
+#: The torch names of the types whose numbers can be generated. For other types, the bytes are
+#: always kept.
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "float32", "float64")
 _SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")

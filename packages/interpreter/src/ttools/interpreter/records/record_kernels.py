@@ -69,7 +69,7 @@ def _source(launch: LaunchRecord, file: Path, options: Mapping[str, Any]) -> Ker
 
 
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
-    """Return the options of the launch, as far as they were recorded."""
+    """Return the compilation options of the launch, as far as they were recorded."""
     if launch.has_options:
         own = launch.spec.options
         return {
@@ -92,7 +92,7 @@ class RecordedKernel:
 
     def __init__(self, path: Path, launch: LaunchRecord) -> None:
         self._path, self._launch = path, launch
-        #: What the record lacks for compilation; empty if it is complete.
+        #: A message about what the record lacks for compilation; empty if it is complete.
         self.missing = ""
         if "num_warps" not in _compiled_with(launch):
             self.missing = (

@@ -101,10 +101,10 @@ class Replayed:
 
 
 def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]:
-    """Make the launches of a record again, in their order.
+    """Make the launches of a record again, in the recorded order.
 
-    If a run of `interpret`, `sanitize` or `profile` is active, the launches belong to it, and only
-    those of the kernels that it selects are made.
+    If a run of `interpret`, `sanitize` or `profile` is active, the launches belong to this run, and
+    only launches of the kernels that the run selects are made.
 
     Args:
         path: Path of the record.
@@ -170,8 +170,8 @@ def read_kernel(source: Path, kernel: str, ttir: str) -> Variants:
         UsageError: The text is not TTIR as Triton prints it.
         UnsupportedError: The kernel uses an unsupported feature.
     """
-    # Our parser and emitter rely on properties of the text that Triton writes. This text may have
-    # another origin, so their failures are reported as errors of the file.
+    # Our parser and emitter rely on properties of the text that Triton writes. This text may have a
+    # different origin, so failures of the parser and emitter are reported as errors of the file.
     with foreign(ttir, f"kernel `{kernel}` of {source}"):
         return Variants(kernel, ttir)
 

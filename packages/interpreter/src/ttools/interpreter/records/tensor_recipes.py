@@ -12,12 +12,14 @@ from ttools.core.spec import itemsize
 if TYPE_CHECKING:
     from ttools.core.records.launch_record import Bytes, Filling, Storage
 
-#: The largest number of elements, and of bytes, that are written as numbers.
+#: The largest number of elements, and the largest number of bytes, of contents that are written as
+#: literal numbers.
 _MOST_NUMBERS = 32
 _MOST_BYTES = 256
 #: The largest size in bytes of contents that are compared with random numbers.
 _MOST_RANDOM = 64 << 20
-#: Numbers are generated in these types; numbers of other types are converted from the first one.
+#: Random numbers are generated in these types. For any other type, numbers of the first of these
+#: types are generated and converted.
 _DRAWN_TYPES = ("float32", "float64", "float16", "bfloat16")
 
 
@@ -207,7 +209,7 @@ class RandomDraws:
         self._generator = torch.Generator().manual_seed(seed)
 
     def found(self, contents: Mapping[int, Contents]) -> dict[int, str]:
-        """Return expressions for the contents that are recognised, in the order of the draws.
+        """Return expressions for the contents that are recognised, in the order of their draws.
 
         Args:
             contents: Contents of storages by number.
@@ -226,7 +228,7 @@ class RandomDraws:
             del rest[number]
 
     def _next(self, rest: Mapping[int, Contents]) -> Iterator[tuple[int, str]]:
-        """Yield the contents that the generator's next numbers reproduce."""
+        """Yield the number and expression of contents that the next random numbers reproduce."""
         import torch
 
         state = self._generator.get_state()

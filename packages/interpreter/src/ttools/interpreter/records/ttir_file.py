@@ -123,14 +123,14 @@ def run_ttir_file(
 
 
 def _read(path: Path) -> tuple[str, Module]:
-    """Return the text of the module after Triton's passes, and the module as it is in the file."""
+    """Return the text of the module after Triton's passes, and the module before them."""
     source = read_foreign_ttir(path)
     module = load_ttir(path)
     if not names_kernel(source):
         source = str(module)  # it is written in the generic form
     with during(f"reading {path}"):
         kernel_name(source)
-        # The parameters are read from this module, because the passes remove their names.
+        # The parameters are read from this module, because Triton's passes remove their names.
         raw = parse_foreign(source, str(path))
     run_ttir_passes(module)
     return str(module), raw

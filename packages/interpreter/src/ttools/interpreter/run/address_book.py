@@ -24,16 +24,15 @@ from ttools.core.patches import Patches
 from ttools.core.spec import storage_extent
 from ttools.interpreter.run.device_copies import has_device_memory
 
-#: The number of freed storages that are remembered, the latest ones.
+#: The number of freed storages that are remembered; older ones are forgotten.
 _MOST_FREED = 4096
 
 
 class AddressBook:
-    """The live storages whose address a program has taken, and the latest of those that were freed.
+    """The live storages whose address a program has taken, and the most recently freed ones.
 
-    A callback for each freed storage would cost as much as a small launch. Instead, it is detected
-    later that a storage was freed: when storages are looked up, or when another storage has the
-    same address.
+    A callback for each freed storage would cost as much as a small launch. Instead, freed storages
+    are detected later: when storages are looked up, or when another storage has the same address.
     """
 
     def __init__(self) -> None:
@@ -116,7 +115,7 @@ class AddressBook:
 
 
 def live_storages() -> Iterator[tuple[int, int, Any]]:
-    """Yield the start and end of the host memory of each live tensor and array, and the object."""
+    """Yield the start, the end and the object of each live tensor or array in host memory."""
     torch = sys.modules.get("torch")
     for value in gc.get_objects():
         if torch is not None and issubclass(type(value), torch.Tensor):
@@ -128,7 +127,7 @@ def live_storages() -> Iterator[tuple[int, int, Any]]:
 
 
 def _host_extent(tensor: Any) -> tuple[int, int] | None:
-    """Return the addresses of a tensor's storage, or None if it has none on the host."""
+    """Return the start and end of a tensor's storage, or None if it has no storage on the host."""
     try:
         if has_device_memory() and not on_host(tensor):
             return None

@@ -3,15 +3,16 @@
 The guards are those of memcheck (`emit/instruments`), but with bounds of storages instead of views,
 and without reports of variables. If the address of an access derives from an argument, it must be
 in the storage of this argument. Any other address, such as one that was loaded from memory, must be
-in one of all known storages (`address_book.py`). Accesses through an argument whose memory has no
+in one of the known storages (`address_book.py`). Accesses through an argument whose memory has no
 known size, such as a raw address, are not guarded.
 
-For example, consider a kernel with a load from `x` and a store to `out`, both with the mask
-`offs < n`, which is launched with an `n` that exceeds the size of `x` but not that of `out`. By
-`analysis/launch_bounds.py`, `GuardChooser` proves that the store is in bounds, but not the load. It
-selects the instruments with the index of the store in `proved`, so a variant of the kernel is
-compiled in which only the load has a guard. A launch with a smaller `n`, for which both are proved,
-runs the variant without guards. `docs/design/instruments.md` describes guards.
+For example, consider a kernel with a load from `x` and a store to `out`, both with the mask `offs <
+n`, which is launched with an `n` that exceeds the size of `x` but not that of `out`. With
+`analysis/launch_bounds.py`, `GuardChooser` proves that the store is in bounds, but cannot prove
+this for the load. It selects the instruments with the index of the store in `proved`, so a variant
+of the kernel is compiled in which only the load has a guard. A launch with a smaller `n`, for which
+both accesses are proved, runs the variant without guards. `docs/design/instruments.md` describes
+guards.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ GUARDS = Instruments(guards=True, explains=False)
 
 
 #: The maximum number of guarded variants of a kernel, each for a different set of proved accesses.
-#: Further launches use one of these variants that has at least the guards that they need.
+#: Once it is reached, a launch uses an existing variant that has at least the guards that the
+#: launch needs.
 _MOST_VARIANTS = 3
-#: The number of launches whose guards are cached per kernel. After this number of different
-#: launches, no more are analysed if the analyses have taken the given number of seconds.
+#: The number of launches per kernel for which guards are cached. After this number of different
+#: launches, no further ones are analysed if the analyses so far have taken `_MOST_SECONDS`.
 _MOST_LAUNCHES = 256
 _MOST_SECONDS = 0.5
 
@@ -125,7 +127,7 @@ class GuardChooser:
         return guards
 
     def all(self, extents: tuple[Extent, ...]) -> Guards:
-        """Return guards of all accesses, without proving any."""
+        """Return guards for all accesses, without trying to prove any in bounds."""
         return Guards(GUARDS, _regions(self._count, self._pointers, extents))
 
     def _prove(

@@ -54,7 +54,8 @@ class Beginning:
     def _after_torch(self, _: ModuleType) -> None:
         self._in_torch = True
         try:
-            # Import Triton first, because `_act` may hold locks that import hooks of others need.
+            # Import Triton first, because `_act` may hold locks that other packages' import hooks
+            # need.
             with suppress(ImportError):
                 importlib.import_module("triton")
         finally:

@@ -21,7 +21,7 @@ from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.analysis.address_sources import AddressSources
 
-_ALIGNMENT = 512  # as torch's CUDA allocator aligns; kernels may be specialised for 16
+_ALIGNMENT = 512  # alignment of torch's CUDA allocator; kernels may be specialised for 16
 _WORD = 8
 _ADDRESS_TYPES = ("i64", "u64")
 
@@ -60,7 +60,7 @@ class _Copy:
         device: The GPU memory as a tensor of bytes.
 
     Attributes:
-        parameters: Indices of the kernel parameters that point into the range.
+        parameters: Indices of the kernel parameters that point into the range of GPU memory.
     """
 
     def __init__(self, device: Any) -> None:
@@ -190,7 +190,7 @@ class HostCopies:
         return copy.view(tensor.data_ptr())
 
     def _number(self, index: int, value: Any) -> Any:
-        """Return the host address for an integer that is a GPU address; others are unchanged."""
+        """Return the host address for an integer that is a GPU address; return others unchanged."""
         if not isinstance(value, int) or isinstance(value, bool):
             return value
         copy = self._reach(value)

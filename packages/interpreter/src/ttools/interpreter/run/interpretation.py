@@ -163,10 +163,11 @@ class _Entered(threading.local):
         self.runs: list[Run] = []
 
 
-# A launch belongs to the runs that were entered in its context (thread or asyncio task). If none
-# was entered there, which is possible because a task may be older than a run, it belongs to the
-# runs that its thread has entered outside the event loop. If the thread has entered none, as
-# threads of autograd or of a pool, it belongs to the innermost shared run of the process.
+# A launch belongs to the runs that were entered in its context (thread or asyncio task). A context
+# may have entered none, because a task may be older than a run, for example. Then the launch
+# belongs to the runs that its thread has entered outside the event loop. If the thread has entered
+# none either, as is usual for threads of autograd or of a pool, the launch belongs to the innermost
+# shared run of the process.
 _own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
 _entered = _Entered()
 _all_runs: list[Run] = []
@@ -229,7 +230,7 @@ def active_runs() -> Sequence[Run]:
         return ()
     entered = _own_runs.get()
     if len(entered) == 1 and entered[0] in _all_runs:
-        return entered  # the common case, which nearly each launch reaches several times
+        return entered  # the common case; almost every launch reaches it several times
     own = _still_active(entered) or _still_active(_entered.runs)
     # Launches of the main thread never belong to a run that another thread has entered.
     if own or threading.current_thread() is threading.main_thread():
@@ -253,7 +254,7 @@ def dot_mode(run: Run | None) -> DotMode:
 
 
 def receive_launch(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[Grid, Run | None]:
-    """Announce a launch that Triton makes, and return its grid and the run that it belongs to.
+    """Process a launch that Triton makes, and return its grid and the run that it belongs to.
 
     Raises:
         UsageError: The grid does not consist of integers.

@@ -115,7 +115,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class UnguardedRun:
-    """A launch all of whose accesses are in bounds, with its native code.
+    """A launch whose accesses are all in bounds, and its native code.
 
     Attributes:
         emits: The options of its run that affect compilation; None if it belonged to no run.
@@ -146,10 +146,12 @@ class ExecutableKernel:
         eager_twin: Runs programs as Python; None if there is no Python source.
         record: The file that contains the kernel, if it is untrusted. Such a kernel may only access
             the memory of its arguments.
-        recorded: The kernel of a record, which can be compiled for a GPU; None for others.
+        recorded: The kernel of a record, which can be compiled for a GPU; None for kernels that are
+            not from a record.
         finder: Determines the facts about the arguments of a launch.
         guards: Chooses which accesses of a launch are guarded.
-        unguarded: The latest launch that needed no guards. An equal launch uses its native code.
+        unguarded: The latest launch that needed no guards. A launch that equals it uses its native
+            code.
     """
 
     name: str
@@ -223,8 +225,8 @@ class KernelLaunch:
     values: Sequence[Any]
     owner: OwningRun | None
     unflattened: Sequence[Any] = ()
-    # The following are not constructor parameters, because few launches need them, and assigning
-    # them would cost time in each launch.
+    # The following attributes are not constructor parameters, because few launches need them, and
+    # assigning them would cost time in each launch.
     site: CallSite = field(default=_SITE, init=False)
     passed: Sequence[Any] | None = field(default=None, init=False)
     on_gpu: bool = field(default=False, init=False)
@@ -300,7 +302,7 @@ class KernelLaunch:
         return replaced(tensor, storage=start, offset=offset, storage_bytes=end - start)
 
     def treating_memory_as_written(self) -> KernelLaunch:
-        """Return the same launch, but compiled as if it might write each of its storages."""
+        """Return the same launch, compiled as if it might write to each of its storages."""
         launch = copy(self)
         launch._facts = replace(self.facts, readonly=frozenset())
         return launch
@@ -387,7 +389,7 @@ class KernelLaunch:
         return self._facts
 
     def take_known(self, raw: Sequence[int], facts: Facts) -> None:
-        """Reuse the facts of a launch whose tensors had the same addresses.
+        """Reuse the facts of an earlier launch whose tensors had the same addresses.
 
         Args:
             raw: The raw parameters of that launch.

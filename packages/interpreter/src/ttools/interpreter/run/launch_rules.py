@@ -33,12 +33,12 @@ _ALONG_Y, _ALONG_Z = CUDA_GRID[1:]
 
 
 def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Violation]:
-    """Return the rules that a launch breaks by its grid and its options.
+    """Return the rules that the grid and the options of a launch break.
 
     Args:
-        grid: Programs along one to three axes.
-        warps: Warps of a program.
-        blocks: Blocks of a program, `num_ctas`.
+        grid: Number of programs along one to three axes.
+        warps: Number of warps of a program.
+        blocks: Number of blocks of a program, `num_ctas`.
     """
     x, y, z = grid if len(grid) == 3 else (*grid, 1, 1)[:3]
     small = y <= _ALONG_Y and z <= _ALONG_Z and x * y * z <= MOST_PROGRAMS
@@ -52,7 +52,7 @@ def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Vio
 def limits_in_force() -> GpuLimits:
     """Return the limits of the GPU that a device map names, or of the GPU of this machine.
 
-    If there is neither, they are limits of CUDA that no GPU exceeds.
+    If there is neither a device map nor a GPU, return limits of CUDA that no GPU exceeds.
     """
     if memory.is_mapped():
         from ttools.core.device_map.properties import launch_limits

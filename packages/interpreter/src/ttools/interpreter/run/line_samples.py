@@ -20,7 +20,7 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.interpreter.runtime.support.sampling import Samples, can_sample
 
-#: The instruments of code with line tables, which behaves like code without them.
+#: Instruments for code with line tables; it behaves like code without line tables.
 LINES = Instruments(lines=True)
 #: Seconds between samples. An interrupt takes about two microseconds.
 _INTERVAL = 50e-6
@@ -38,7 +38,8 @@ def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocat
             programs run.
 
     Raises:
-        UnsupportedError: The launch cannot be repeated, or threads cannot be sampled here.
+        UnsupportedError: The launch cannot be repeated, or this system does not support sampling of
+            threads.
     """
     kernel = launch.native(LINES)
     refusal = _refusal(launch, kernel)

@@ -15,7 +15,7 @@ from ttools.interpreter.run.notices import announce_skipped
 if TYPE_CHECKING:
     from ttools.interpreter.runtime.monitor import Count
 
-#: The nouns for accesses in messages, by the kind of their site.
+#: The nouns for accesses in messages, keyed by the kind of the access site.
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomic operations"}
 
 
@@ -45,7 +45,7 @@ class SkippedAccess:
     programs: int
 
     def describe(self, target: str | None = None) -> str:
-        """Return a sentence that names kernel, line and count, and the command that shows more.
+        """Return a sentence with the kernel, line and count, and the command that lists accesses.
 
         Args:
             target: Argument of the command; by default the script of this process.

@@ -80,7 +80,7 @@ class Statistics:
             entry.front_end_s += seconds
 
     def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
-        """Add a native variant, compiled or found in the object cache."""
+        """Count a native variant that was compiled or found in the object cache."""
         entry = self.of(kernel)
         with self._lock:
             entry.compile_s += seconds

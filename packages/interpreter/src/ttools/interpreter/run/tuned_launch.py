@@ -31,7 +31,7 @@ class TunedCall:
             They differ from `configs` if pruning depends on arguments that are not in the key. By
             default, there are none.
         key: The values for which the autotuner chooses a configuration; it tunes again for each
-            other key.
+            different key.
     """
 
     kernel: str

@@ -47,7 +47,7 @@ class Variants:
     def __init__(self, name: str, ttir: str) -> None:
         self._name = name
         self._ttir = ttir
-        self._lock = threading.RLock()  # a rewrite may read `module` while it compiles
+        self._lock = threading.RLock()  # re-entrant: a rewrite may read `module` while it compiles
         self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
         self._latest: tuple[Facts, EmitOptions, Instruments | None, Kernel] | None = None
         start = time.perf_counter()
@@ -178,7 +178,7 @@ class Variants:
         scalars: Mapping[int, int],
         memory: Mapping[int, Memory | None],
     ) -> tuple[int, tuple[int, ...]]:
-        """Return the number of accesses of the module, and the indices of those proved in bounds.
+        """Return the module's number of accesses, and the indices of the accesses proved in bounds.
 
         Args:
             grid: Number of programs along each axis.
@@ -197,8 +197,8 @@ class Variants:
         """Return a module that emission may change.
 
         Most kernels are compiled once, so their module is not copied. If a caller of `module` may
-        still read it, the text is parsed again: an analysis that refers to operations by position
-        would otherwise refer to other operations after the emission.
+        still read it, the text is parsed again. Otherwise, an analysis that refers to operations by
+        position would refer to different operations after the emission.
         """
         if self._shared:
             return self.parse()

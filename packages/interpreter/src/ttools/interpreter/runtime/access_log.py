@@ -67,7 +67,7 @@ class Footprints:
         several = several[np.lexsort((start[several], self.count[several], self.stride[several]))]
         count, stride = self.count[several], self.stride[several]
         begins = start[several]
-        ends = end[several] - (count - 1) * stride  # the end of the first run of each record
+        ends = end[several] - (count - 1) * stride  # end of the first run of each record
         apart = np.ones(len(several), np.bool_)
         apart[1:] = (
             (begins[1:] > ends[:-1]) | (count[1:] != count[:-1]) | (stride[1:] != stride[:-1])
@@ -120,9 +120,9 @@ def footprints_of(log: NDArray[Any]) -> Footprints:
     words[plain] = 1  # a record that is not repeated has one run and the stride 0
     log = log.copy()
     log["site"] ^= flags
-    # In a repeated record, `seq` contains the runs instead of the number of synchronising accesses.
-    # This number is 0, because native code writes repeated records only before the first
-    # synchronising access of the launch.
+    # In a repeated record, `seq` describes the runs instead of containing the number of
+    # synchronising accesses. That number is 0, because native code writes repeated records only
+    # before the first synchronising access of the launch.
     log["seq"] *= plain
     count = words & np.uint64((1 << REPEAT_COUNT_BITS) - 1)
     words >>= np.uint64(REPEAT_COUNT_BITS)

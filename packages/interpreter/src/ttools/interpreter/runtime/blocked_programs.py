@@ -66,7 +66,7 @@ _MOST_AT_ONCE = 32
 #: The interval in nanoseconds at which the supervisor examines the threads if all programs wait,
 #: and the longest interval if some programs work.
 _TICK, _LONGEST_TICK = 100_000, 2_000_000
-#: The average time between two wake-ups of waiting programs, over all of them: 20 us.
+#: The average time between two wake-ups, counted over all waiting programs: 20 us.
 _WAKE_NANOSECONDS = 20_000
 _WORDS = ctypes.sizeof(Runner) // 8
 _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._fields_}
@@ -267,9 +267,9 @@ class _Snapshot:
 
     @classmethod
     def take(cls, crew: _Crew) -> _Snapshot:
-        # The order matters. A wait that ends during the reads changes `instance`, which is read
-        # after `calls`. A program that starts is counted in `started` before its thread sets
-        # `program`, so `started` is read last.
+        # The order of the reads matters. A wait that ends during the reads changes `instance`,
+        # which is read after `calls`. A program that starts is counted in `started` before its
+        # thread sets `program`, so `started` is read last.
         calls = crew.column("calls")
         site = crew.column("site")
         instance = crew.column("instance")
@@ -303,9 +303,9 @@ class _Supervisor:
     No running program can continue by itself if both of the following hold:
 
     1. In two consecutive snapshots, all live programs are in the same waits. So there was a moment
-       between the snapshots at which all of them were waiting, and memory has not changed since.
-    2. Each of them has then called back at least twice more. So it has executed at least one whole
-       iteration of its waiting loop after that moment, and has not left the loop.
+      between the snapshots at which all of them were waiting, and memory has not changed since.
+    2. Since that moment, each live program has called back at least twice more. So it has executed
+      at least one whole iteration of its waiting loop after that moment, and has not left the loop.
 
     The proof assumes that loops which call back only wait, that is, that they change no memory for
     which another program waits. A loop that uses the CPU for a long time between two callbacks is
@@ -341,8 +341,8 @@ class _Supervisor:
             snapshot = _Snapshot.take(self._crew)
             waiting = int(snapshot.waiting.sum())
             self._crew.let_sleep(waiting)
-            # The end of the last thread wakes this one, so the interval may grow while programs
-            # work.
+            # When the last worker thread ends, it wakes this thread, so the interval may grow while
+            # programs work.
             tick = _TICK if snapshot.all_wait else min(2 * tick, _LONGEST_TICK)
             if waiting:
                 self._check_progress(snapshot)

@@ -40,7 +40,7 @@ _DEFAULT_OPT = 2
 #: The longest time that LLVM took per character of text in measurements, for chains of elementary
 #: functions.
 _SECONDS_PER_CHARACTER = 8e-6
-#: The same for modules for which the code generator does not optimise.
+#: The corresponding time for modules for which the code generator does not optimise.
 _QUICKEST_SECONDS_PER_CHARACTER = 2e-7
 #: Compilations that may take longer than this run in a separate process, which can be stopped but
 #: takes 0.15 s to start (0.5 s on busy processors). The first number is for compilations with a

@@ -100,7 +100,7 @@ class Callbacks:
         self.abort()
 
     def raise_first(self) -> None:
-        """Raise the first error of a callback, or the failed assertion of the lowest program."""
+        """Raise the first error of a callback, or the failure of the program with the lowest id."""
         if self._error is not None:
             raise self._error
         if self._failure is None:

@@ -280,7 +280,7 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
 
 
 def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
-    """Return whether a launch without loops may exceed its time limit, by its measured cost."""
+    """Return whether a launch without loops may exceed its time limit, given its measured cost."""
     if not seconds or kernel.cost is None:
         return bool(seconds)
     return kernel.cost * count > min(_PATIENCE_SECONDS, seconds / _BY_FAR)

@@ -52,18 +52,19 @@ if TYPE_CHECKING:
     from ttools.interpreter.runtime.stopping import Stop
 
 _NO_PROGRAM = 2**63 - 1
-#: The number of memory blocks, each with its set of regions, that are kept for later launches of a
-#: kernel. In a loop, tensors alternate between addresses (small ones between a hundred), so sets of
-#: regions recur, and callers pass the same object for the same set.
+#: The number of memory blocks, each describing a set of regions, that are kept for later launches
+#: of a kernel. In a loop, tensors alternate between addresses (small tensors between about a
+#: hundred), so sets of regions recur, and callers pass the same object for the same set.
 _MOST_SPARE = 256
-#: Fewer large blocks are kept, so that they take at most this number of bytes.
+#: Fewer blocks are kept if they are large, so that the kept blocks take at most this number of
+#: bytes.
 _MOST_SPARE_BYTES = 1 << 20
 _MUTEX = MONITOR["MUTEX"]
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The first lane of a chunk that failed a test, in the lowest program in which it failed.
+    """The first lane of a chunk that failed a test, in the lowest program in which the test failed.
 
     Attributes:
         site: The access or check that failed.
@@ -121,22 +122,23 @@ class SiteTable:
         counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
         self.fresh = bytes(MONITOR_BYTES - MONITOR["MUTEX"]) + counters
         self.regions_at = MONITOR_BYTES + len(counters) + 8
-        #: The blocks that are kept, the oldest first, by the identity of the regions.
+        #: The kept blocks, keyed by the identity of their regions, the oldest first.
         self._spare: OrderedDict[int, _Block] = OrderedDict()
-        # The lock is re-entrant, because the garbage collector may delete a monitor, whose memory
-        # is then freed, while another one takes memory.
+        # The lock is re-entrant, because the garbage collector may delete one monitor, whose memory
+        # is then freed, while another monitor takes memory.
         self._lock = threading.RLock()
 
     def take(self, size: int, regions: Sequence[Region]) -> _Block:
         """Return memory for a monitor, which must be returned to `free`.
 
-        If a block that was kept already describes this object, this block is returned.
+        If a kept block already describes `regions`, that block is returned.
         """
         with self._lock:
             spare = self._spare
             block = spare.pop(id(regions), None)
             if block is None and len(spare) >= self._most_spare(size):
-                # An iterator would fail if the garbage collector deleted a monitor meanwhile.
+                # Iterating over the dictionary would fail if the garbage collector deleted a
+                # monitor meanwhile.
                 _, block = spare.popitem(last=False)
         return block if block is not None and len(block.bytes) >= size else _Block(size)
 
@@ -232,7 +234,7 @@ class Monitor:
             struct.pack_into("<Q", block, MONITOR["FINDS"], 1)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
-        """Write the part of the memory that is equal for all launches with the same bounds."""
+        """Write the part of the memory that is the same for all launches with the same bounds."""
         table, block, address = self.table, self._block.bytes, self.address
         regions_at = table.regions_at
         rows_at = regions_at + len(regions) * REGION_BYTES
@@ -244,8 +246,8 @@ class Monitor:
         struct.pack_into(f"<{len(flat)}Q", block, regions_at, *flat)
         flat = [end for row in allocations for end in row]
         struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
-        # The descriptions of gaps are freed with this monitor, so a later one cannot use the block
-        # unchanged.
+        # The descriptions of gaps are freed with this monitor, so a later monitor cannot use the
+        # block unchanged.
         self._block.regions = None if self._keep or allocations else regions
 
     def __del__(self) -> None:
@@ -278,7 +280,7 @@ class Monitor:
         return ctypes.addressof(memory)
 
     def _counter(self, site: int, test: int) -> tuple[int, int, int]:
-        """Return the number of lanes, the lowest program and the number of programs."""
+        """Return a counter: the number of lanes, the lowest program and the number of programs."""
         offset = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
         lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, offset)
         return lanes, lowest, programs
@@ -341,7 +343,7 @@ class Monitor:
         return bool(self._witnesses)
 
     def lanes(self, site: int) -> int:
-        """Return the first counter of a site: failed lanes, or counted lanes."""
+        """Return a site's first counter: the number of failed lanes, or of counted lanes."""
         return self._counter(site, 0)[0]
 
     def counts(self) -> list[Count]:
@@ -364,7 +366,7 @@ class Monitor:
     def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the plain accesses as one record per run, and the synchronising accesses.
 
-        The latter are in the order in which they took effect.
+        The synchronising accesses are in the order in which they took effect.
         """
         footprints, syncs = self.footprints()
         if self._runs is None:
@@ -426,7 +428,7 @@ _spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
 def _take_log() -> tuple[NDArray[np.uint8], int]:
     """Return memory for the log of a launch, and its address.
 
-    The system allocates its pages only when they are written.
+    The operating system allocates the pages of the log only when they are written.
     """
     import numpy as np
 

@@ -106,7 +106,7 @@ def _packed(records: NDArray[Any]) -> dict[str, Any]:
 def _ends(block: dict[str, Any]) -> Any:
     import numpy as np
 
-    return np.asarray(block["start"]) + block["bytes"]  # 64 bits, even if both are stored in 32
+    return np.asarray(block["start"]) + block["bytes"]  # 64 bits, even if each column has 32
 
 
 def _number_or_copy(column: NDArray[Any]) -> Any:

@@ -71,7 +71,7 @@ _DETACHED = 1
 #: operating system would terminate the process without calling the handler that writes the crash
 #: report.
 _OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
-#: Size of a worker's stack in bytes. Tiles are in arenas, but Python callbacks run on the stack.
+#: Size of a worker's stack in bytes. Tiles are in arenas, but Python callbacks run on this stack.
 _STACK_BYTES = 1024 * 1024
 #: The time in nanoseconds after which a thread that waits for workers lets Python handle signals.
 _TICK = 50_000_000
@@ -176,7 +176,7 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """The number of workers that wait for a job."""
+        """The number of workers that are waiting for a job."""
         return len(self._idle)
 
     def close(self) -> None:

@@ -67,7 +67,8 @@ class SignalPipe:
     def _is(self, descriptor: int) -> bool:
         """Return whether a descriptor still belongs to the pipe.
 
-        Some programs close all descriptors that they did not open, and its number may be reused.
+        Some programs close all descriptors that they did not open. The number of a closed
+        descriptor may then be reused.
         """
         try:
             return os.fstat(descriptor).st_ino == self._inode
@@ -77,7 +78,7 @@ class SignalPipe:
     def is_watched(self, number: int) -> bool:
         """Return whether the native handler is installed for a signal.
 
-        The main thread calls this at each launch.
+        The main thread calls this in each launch.
         """
         libc().sigaction(number, None, ctypes.byref(self._seen))
         return bool(self._seen.handler == native_runtime().signalled)
@@ -93,8 +94,8 @@ class SignalPipe:
         libc().sigaction(number, None, ctypes.byref(current))
         if current.handler in (native_runtime().signalled, _IGNORED):
             return
-        # LLVM installs handlers that clean up and terminate the process. They are not in Python's
-        # table, so Python reports the default handler for them.
+        # LLVM installs handlers that clean up and terminate the process. Python does not know these
+        # handlers, so it reports the default handler for their signals.
         default = signal.getsignal(number) in (signal.SIG_DFL, signal.SIG_IGN, None)
         if default == (number == signal.SIGINT) or (
             number == signal.SIGINT and not current.handler

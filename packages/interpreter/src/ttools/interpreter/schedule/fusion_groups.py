@@ -80,7 +80,7 @@ def plan_fusion_groups(
 def find_fusion_groups(
     ops: Sequence[Operation], candidates: set[Value], plan: Plan, lanes: int
 ) -> list[FusionGroup]:
-    """Return groups of at least two candidates, which are computed where the last is defined."""
+    """Return groups of two or more candidates; each group is computed where its last is defined."""
     groups: list[FusionGroup] = []
     current: FusionGroup | None = None
     block: Block | None = None
@@ -112,7 +112,7 @@ def find_fusion_groups(
 
 
 def _is_plain(op: Operation) -> bool:
-    """Return whether an operation computes one tile, element by element."""
+    """Return whether an operation computes a single tile, element by element."""
     return (
         len(op.results) == 1
         and elementwise.is_elementwise(op.name)
@@ -135,7 +135,7 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
 
 
 def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) -> bool:
-    """Add a tile to a group if the inputs of each block are in the same block.
+    """Add a tile to a group if each of its blocks needs inputs only from the same block.
 
     Args:
         group: The group, which is changed.

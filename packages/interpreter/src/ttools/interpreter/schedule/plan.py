@@ -54,7 +54,7 @@ class Plan:
             self.stored[value] = self.stored.get(value, True) and widened
 
     def share(self, value: Value, other: Value) -> None:
-        """Make a tensor share the slot of another one; it loses its own slot."""
+        """Make a tensor share the slot of another tensor; it loses its own slot."""
         assert value not in self.shares, "a value lies in one slot"
         self.stored.pop(value, None)
         self.shares[value] = other

@@ -149,10 +149,10 @@ class _Planner:
                     self.plan.store(op.result)
 
     def _only_again_in_branches(self, load: Operation, users: Sequence[Operation]) -> bool:
-        """Return whether a load is executed in its own block, and otherwise only in later branches.
+        """Return whether a load is executed in its own block, and elsewhere only in later branches.
 
         Args:
-            users: The operations at whose places it is evaluated.
+            users: The operations at whose places the load is evaluated.
         """
         assert load.parent is not None
         order = {op: n for n, op in enumerate(load.parent.operations)}
@@ -195,7 +195,7 @@ class _Planner:
 
     # ---- values that must be stored
     def _store_forced(self, op: Operation) -> None:
-        """Store the operands and results of an operation that must be in memory."""
+        """Store those operands and results of an operation that must be in memory."""
         traits = op.traits
         if (ELEMENTWISE in traits or VIEW in traits) and traits.isdisjoint(_FORCING):
             self._inline_assembly(op)
@@ -388,7 +388,7 @@ class _Planner:
 
 
 def _addressed(op: Operation) -> Sequence[Value]:
-    """Return the operands of an operation that must be in memory.
+    """Return those operands of an operation that must be in memory.
 
     Their elements are accessed by address, or one by one. In the latter case, if such an operand
     were an expression, it would be evaluated without vectors.
@@ -408,14 +408,14 @@ def _addressed(op: Operation) -> Sequence[Value]:
 def _writes_after_reading(op: Operation, position: int) -> bool:
     """Return whether the result of `op` may overwrite an operand in place.
 
-    It may if each element of the operand is read before the same element of the result is written,
-    and not again afterwards.
+    This is possible if each element of the operand is read before the same element of the result is
+    written, and not again afterwards.
 
     Args:
         position: The index of the operand.
     """
     if len(op.results) > 1:
-        return False  # each result is computed in another loop, which reads the operands again
+        return False  # each result is computed in a separate loop, which reads the operands again
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or DISPLACES in op.traits

@@ -37,7 +37,7 @@ from ttools.ir import Block, Operation, Region, Value
 from ttools.ir.dataflow import carried_values, passings, reachable
 from ttools.ir.dialects.traits import BRANCH, COUNTED, READS, STRUCTURED, TERMINATOR
 
-#: The values that each slot contains, by the value that owns the slot.
+#: The values that each slot contains, keyed by the value that owns the slot.
 _State = dict[Value, frozenset[Value]]
 #: An edge of control flow: the block that is entered, or None at the end of an operation; the
 #: values that are passed; and the values that receive them.
@@ -55,7 +55,7 @@ def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Prove
 
 
 def _meet(a: _State, b: _State) -> _State:
-    """Return the values that slots contain on both of two paths."""
+    """Return the values that each slot contains on both of two paths."""
     return {slot: a[slot] & b[slot] for slot in a.keys() & b.keys()}
 
 
@@ -110,11 +110,11 @@ class _Checker:
         )
 
     def move(self, moves: Sequence[tuple[Value, Value]], reader: Operation) -> None:
-        """Copy values to slots, first all stored values, as if at the same time, then expressions.
+        """Copy values to slots: all stored values as if at the same time, and then expressions.
 
         Args:
             moves: Pairs of a source and the value whose slot receives it.
-            reader: The operation at whose place this happens.
+            reader: The operation at whose place the values are copied.
         """
         moves = [(s, t) for s, t in moves if s.is_tensor and self.plan.is_stored(t)]
         self.read([s for s, _ in moves if self.plan.is_stored(s)], reader)

@@ -85,7 +85,7 @@ def moved(lanes: Lanes, at: Coords) -> Coords:
 
 @dataclass(slots=True, eq=False)
 class Vector:
-    """A chunk whose value is an LLVM vector, or a scalar if it has one lane."""
+    """A chunk whose value is an LLVM vector, or a scalar if the chunk has one lane."""
 
     element: Type
     ssa: SSAValue
@@ -106,9 +106,10 @@ class Affine:
         base: A scalar, as an SSA value or literal.
         lanes: The offset of each lane; in bytes, for pointers.
         divisor: A power of two that divides the base.
-        guard: An i1; the form is only valid if it is set at run time. None if it is always valid.
+        guard: An i1 that is set at run time if the affine form is valid; None if it is always
+            valid.
         exact: Emits the vector that is correct even if the guard is not set; None without a guard.
-        ssa: The chunk as a vector, once that has been emitted.
+        ssa: The chunk as a vector, once that vector has been emitted.
     """
 
     element: Type

@@ -59,7 +59,7 @@ class Loop:
 
 
 class OptionalLoop:
-    """A `Loop`, or only its body if it would have a single iteration."""
+    """A `Loop`, or only its body if the loop would have a single iteration."""
 
     def __init__(self, b: Builder, stop: int, step: int, carried: Sequence[SSAValue] = ()) -> None:
         self._loop = Loop(b, stop, step, carried) if stop > step else None

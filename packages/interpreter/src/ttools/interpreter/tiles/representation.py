@@ -1,7 +1,7 @@
 """Conversions between three representations of an element: in registers, in memory, and widened.
 
 The first two are defined by `register_type` and `memory_type` in `llvm/builder.py`. The widened
-representation is that of operands of matrix products.
+representation is used for the operands of matrix products.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def fill_transposed(
         """Return the coordinates of a row or column of the current square.
 
         Args:
-            fast: The axis of its lanes.
+            fast: The axis along which the lanes of the row or column lie.
             slow: The other axis of the square.
-            position: Its position along the other axis.
+            position: The position of the row or column along the other axis.
         """
         axes = []
         for k, base in enumerate(bases):
@@ -89,8 +89,8 @@ def transposed(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
     distance = n // 2
     while distance:
         new = list(current)
-        # Divide the matrix into squares of twice the distance. In each of them, exchange the upper
-        # right and the lower left quarter.
+        # Divide the matrix into squares whose side is twice the distance. In each square, exchange
+        # the upper right quarter and the lower left quarter.
         low = [k if not k & distance else n + k - distance for k in range(n)]
         high = [k + distance if not k & distance else n + k for k in range(n)]
         for i in range(n):

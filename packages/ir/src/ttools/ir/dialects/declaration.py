@@ -56,20 +56,21 @@ class Op:
         results: Types of the results, one entry per result or group of results. An entry is a name
             to which the format binds types, or a rule that derives the type from that of a name:
             `pointee(ptr)`, `i1(lhs)`, `element(src)`, `last(types)`, `constant(value)`.
-        enums: By attribute, names for the numbers that MLIR prints in attribute dictionaries and in
-            the generic form.
-        parts: By attribute, names for the entries of an attribute that combines several values;
-            the parser stores each entry as a separate attribute.
-        operands: The names of the operands in the order of the operation's definition, given if the
-            format has another order or several parts of variable length. The parser then stores
-            the number of values of each name in the attribute `operandSegmentSizes`.
+        enums: For each attribute, names for the numbers that MLIR prints in attribute dictionaries
+            and in the generic form.
+        parts: For each attribute that combines several values, names for its entries; the parser
+            stores each entry as a separate attribute.
+        operands: The names of the operands in the order of the operation's definition, given if
+            their order in the format differs, or if the format has several parts of variable
+            length. The parser then stores the number of values of each name in the attribute
+            `operandSegmentSizes`.
         traits: Properties of the operation, declared in `traits`.
-        unit: The GPU unit that computes the operation, if profilers count it per lane:
-            `arithmetic` for sums and products; empty if it is not counted per lane.
+        unit: The GPU unit that computes the operation, if profilers count it per lane: `arithmetic`
+            for sums and products; empty if it is not counted per lane.
         operations_per_lane: Number of operations of that unit for each lane: a fused multiply-add
             counts as two.
-        noun: The noun that reports use for the operation: for an access its effect (`load`), for a
-            computation that may lose bits its result (`sum`).
+        noun: The noun that reports use for the operation: for an access, its effect (`load`); for a
+            computation that may lose bits, its result (`sum`).
         python: The `ast` name of the Python operator that Triton's front end translates to this
             operation; empty if there is none.
         invalid: Describes how the operation can produce a NaN from operands that are not NaN; empty

@@ -116,8 +116,8 @@ _MEMORY = {
         traits=frozenset({READS, WRITES, ATOMIC}),
         noun="atomic",
     ),
-    # Triton 3.9 added the following three. `parser.polls` replaces each `tt.atomic_poll` by a loop
-    # around a `tt.atomic_load`.
+    # Triton 3.9 added the following three operations. `parser.polls` replaces each `tt.atomic_poll`
+    # by a loop around a `tt.atomic_load`.
     "tt.atomic_load": Op(
         "keyword($sem) `,` keyword($scope) `,` $ptr (`,` $mask)? attr-dict `:` functional-type",
         ("results",),

@@ -9,7 +9,7 @@ from ttools.ir.dialects.integers import Integers, UnknownError, truncated_quotie
 
 Interval: TypeAlias = "tuple[int, int]"
 #: Largest shift that is evaluated. The result of a left shift by more bits is taken to be any
-#: 128-bit integer. A right shift by more bits is evaluated as a shift by this number.
+#: 128-bit integer. A right shift by more bits is evaluated as a right shift by this number of bits.
 _MOST_SHIFTED = 64
 
 
@@ -102,7 +102,7 @@ class IntervalDomain(Integers[Interval]):
         if b[0] <= 0 <= b[1]:
             raise UnknownError
         low, high = _corners(rounded, a, b)
-        # The corners do not include a dividend of 0, for which the quotient is 0.
+        # The corners do not cover a dividend of 0, for which the quotient is 0.
         return (min(low, 0), max(high, 0)) if a[0] <= 0 <= a[1] else (low, high)
 
     def remainder(self, a: Interval, b: Interval) -> Interval:

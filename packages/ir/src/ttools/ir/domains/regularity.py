@@ -38,7 +38,7 @@ class _SumsAndProducts(_Sums):
 
 
 def summands(op: Operation) -> tuple[Value, Value] | None:
-    """Return the operands of a sum, a pointer first; None for other operations."""
+    """Return the operands of a sum, with a pointer first; None for other operations."""
     terms = meaning(_Sums(), op, [(operand,) for operand in op.operands]) or ()
     return terms if len(terms) == 2 else None
 
@@ -114,7 +114,7 @@ class Regularity:
         """Return the uniform values whose addition to `argument` gives `yielded`.
 
         Returns:
-            None if `yielded` is computed in another way.
+            None if `yielded` is computed in a different way.
         """
         addends: list[Value] = []
         value = yielded

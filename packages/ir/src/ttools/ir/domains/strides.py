@@ -118,7 +118,7 @@ class StrideAnalysis(OnDemand[Steps]):
         if op is not None:
             return op.operands if value.is_tensor and not op.regions else ()
         counted = counted_loop(value)
-        # Assume that a value that a loop carries keeps the strides of its initial value.
+        # Assume that a loop-carried value keeps the strides of its initial value.
         return (
             (carried_values(counted[0])[counted[1]].initial,) if counted and counted[1] >= 0 else ()
         )

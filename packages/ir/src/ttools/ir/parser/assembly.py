@@ -126,7 +126,7 @@ class _FormatCompiler:
         return [step for _, step in self._until(None)]
 
     def _until(self, *ends: str | None) -> list[tuple[Starts, Step]]:
-        """Compile the pieces before one of the punctuation marks `ends`, or all remaining ones.
+        """Compile the pieces before one of the punctuation marks `ends`, or all remaining pieces.
 
         Returns:
             For each piece, a test of whether a token can begin it, and the step that reads it.

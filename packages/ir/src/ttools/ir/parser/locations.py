@@ -17,7 +17,7 @@ from ttools.ir.parser.lexer import Source
 
 _UNKNOWN_FILE = "<unknown>"
 
-# Matches the definitions of nearly all aliases, because one expression is fast;
+# Matches the definitions of almost all aliases, because a single regular expression is fast;
 # `LocationTable.parse` parses all other definitions.
 _COMMON = re.compile(
     r"""loc\(

@@ -42,8 +42,8 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
     """Parse TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
 
     Prints that ttools has inserted as marks are replaced by the operations that they stand for, and
-    polls are replaced by loops. Otherwise the module is that of `read_module`, which has the same
-    arguments and errors.
+    polls are replaced by loops. Otherwise the result is that of `read_module`, which takes the same
+    arguments and raises the same errors.
     """
     module = read_module(text, file, first_column=first_column)
     if DESCRIPTOR_MARK in text:
@@ -246,7 +246,7 @@ class ModuleParser:
         raise UnsupportedError(f"operation `{name}`", self._location_ahead())
 
     def _location_ahead(self) -> SourceLocation | None:
-        """Return the location at the end of the operation that starts here, for any syntax."""
+        """Return the location at the end of the operation that starts here, whatever its syntax."""
         cursor, depth = self.cursor, 0
         while cursor.peek:
             token = cursor.peek
@@ -291,7 +291,7 @@ class ModuleParser:
         index: int,
         location: SourceLocation | None,
     ) -> ir.Value:
-        """Define the value `token`, perhaps used before, in the innermost region."""
+        """Define the value `token`, which may already have been used, in the innermost region."""
         self._names[-1].append(token)
         value = self._values.get(token)
         if value is None:
@@ -400,7 +400,7 @@ def _forwarded(
 ) -> list[tuple[ir.Block, list[ir.Value]]]:
     """Return the operands that a branch in generic form passes to each of its target blocks.
 
-    They are the last segments of its operands.
+    These operands are the last segments of the branch's operands.
     """
     sizes = state.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):

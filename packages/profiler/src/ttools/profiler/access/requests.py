@@ -1,10 +1,10 @@
-"""Memory requests of warps: the sectors that they move, and the smallest sufficient number.
+"""Memory requests of warps: the sectors that they move, and the fewest sectors that would suffice.
 
-A request is one memory instruction of a warp. It accesses some elements of each thread at once, and
-memory moves whole sectors of 32 bytes. The addresses of elements are known from a launch on the
-host, and the assignment of elements to threads from the layout of the tile. Example: 32 threads
-that read one float32 each request 128 bytes; adjacent addresses are in 4 sectors, addresses with a
-stride of 4,096 bytes in 32.
+A request is one memory instruction of a warp. In a request, each thread accesses one or more
+elements, and memory moves whole sectors of 32 bytes. The addresses of the elements are known from a
+launch on the host; the layout of the tile determines which thread accesses which elements. For
+example, 32 threads that read one float32 each request 128 bytes: if the addresses are adjacent,
+these bytes are in 4 sectors; if the addresses are 4,096 bytes apart, they are in 32 sectors.
 """
 
 from __future__ import annotations
@@ -34,23 +34,26 @@ class AccessQuality:
 
     Attributes:
         layout: Layout of the accessed tile, as in TTGIR.
-        bits: Bits that a thread accesses at once.
-        possible_bits: Bits that a thread could access at once if the compiler knew which elements
-            are adjacent in memory; `bits` if nothing is lost.
-        group: Elements of the tile, by axis, that a thread could access at once.
-        adjacent_axis: Axis of the tile along which neighbours are adjacent in memory; None if there
-            is none.
+        bits: Number of bits that a thread accesses at once.
+        possible_bits: Number of bits that a thread could access at once if the compiler knew which
+            elements are adjacent in memory; equal to `bits` if no width is lost.
+        group: Extents, along each axis of the tile, of the group of elements that a thread could
+            access at once.
+        adjacent_axis: Axis of the tile along which neighbouring elements are adjacent in memory;
+            None if there is no such axis.
         regular: True if addresses change by a constant step along some axis; False if they depend
             on loaded data.
-        next_thread: Distance between the elements of neighbouring threads, by axis.
-        requests: Requests of warps with at least one active lane, in the sampled tiles.
-        sectors: Sectors of 32 bytes that these requests move.
+        next_thread: Distance along each axis between the first elements of two neighbouring
+            threads.
+        requests: Number of requests of warps with at least one active lane, in the sampled tiles.
+        sectors: Number of sectors of 32 bytes that these requests move.
         ideal: The smallest number of sectors that could hold the different bytes of these requests.
-        tile_sectors: Sectors that whole tiles touch; they cross the L1 cache.
+        tile_sectors: Number of sectors that the tiles touch if each tile is counted as a whole;
+            these sectors cross the L1 cache.
         tile_ideal: The smallest number of sectors that could hold the different bytes of whole
             tiles.
         active: Share of the lanes of these requests that are active.
-        nested: True if the compiler left the access inside a loop or a branch.
+        nested: True if the access is still inside a loop or a branch after compilation.
     """
 
     trace: AccessTrace
@@ -108,7 +111,7 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
 
 
 def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLayout | None:
-    """Return the layout with the kind, line and shape of an access, preferably of its column."""
+    """Return the layout with the kind, line and shape of an access, preferably with its column."""
     alike = [
         layout
         for layout in layouts
@@ -145,7 +148,7 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
     index = request_elements(holder, elements, once=trace.kind != "load")
     requests = sectors = ideal = tile_sectors = tile_ideal = lanes = active = 0
     for row in trace.addresses:
-        # Index -1 selects the added column, for lanes without an access.
+        # Lanes without an access have index -1, which selects the appended column.
         padded = np.append(row, -1)[index]
         padded = padded[(padded >= 0).any(axis=1)]
         requests += len(padded)
@@ -175,7 +178,7 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
 
 
 def _fewest(rows: NDArray[np.int64], size: int) -> int:
-    """Return the smallest number of sectors for the different elements of each row, in total."""
+    """Return the sum over rows of the fewest sectors that can hold a row's different elements."""
     return int((-(-(distinct(rows, rows >= 0) * size) // SECTOR)).sum())
 
 
@@ -200,7 +203,7 @@ def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
 
 
 def request_elements(holder: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
-    """Return the row-major elements of each request of a warp; -1 for none.
+    """Return the row-major indices of the elements of each request of a warp; -1 marks no element.
 
     Args:
         holder: The assignment of elements to registers, lanes and warps.
@@ -235,10 +238,10 @@ def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.
 
 
 def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
-    """Return the elements that a thread could access at once in the best layout, by axis.
+    """Return the extents of the group of elements that a thread could access at once.
 
-    These are the widest aligned groups of elements that are adjacent in memory along some axis and
-    have equal masks, in all sampled tiles.
+    The group is the one that the best layout allows: the widest aligned group of elements that are
+    adjacent in memory along some axis and have equal masks, in all sampled tiles.
 
     Args:
         trace: The access, with sampled addresses.

@@ -1,7 +1,7 @@
 """Addresses of the accesses of a launch: the bytes that each lane of a tile touches, by program.
 
 The addresses are read from footprints. They show how often a program touches the same bytes, and
-how many programs touch the same bytes.
+how many programs share the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.interpreter.runtime.access_log import Footprints
 from ttools.interpreter.runtime.monitor import Monitor
 
 #: The maximum number of programs whose addresses are kept, and the maximum number of elements per
-#: access that are kept for all of them.
+#: access that are kept for all of these programs together.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
 #: With more cells per run of bytes than this, `touched` sorts runs instead of counting in cells.
@@ -30,11 +30,12 @@ _MOST_CELLS_PER_RUN = 8
 
 @dataclass(frozen=True, kw_only=True)
 class TileReuse:
-    """Repeated accesses of programs to the same tiles, on average over the sampled programs.
+    """Repeated accesses of programs to the same tiles, averaged over the sampled programs.
 
     Attributes:
         again: Number of times that a program accesses each of its tiles.
-        in_a_row: Number of consecutive accesses to one tile, without another tile in between.
+        in_a_row: Number of consecutive accesses to one tile, without an access to a different tile
+            in between.
         bytes: Total size of the distinct tiles of a program.
     """
 
@@ -53,13 +54,14 @@ class AccessTrace:
         shape: Shape of the tile.
         size: Number of bytes of an element.
         requested: Number of bytes that all programs request.
-        again: Average number of times that a program touches each byte that it touches.
-        reuse: Repeated accesses to whole tiles. Only whole tiles can be kept; parts of overlapping
-            tiles cannot.
+        again: Average number of times that a program touches a byte, over the bytes that it
+            touches.
+        reuse: Repeated accesses to whole tiles. Parts of overlapping tiles are not considered,
+            because a kernel can keep only whole tiles.
         unique: Number of bytes that at least one program touches.
-        addresses: Addresses of the elements of some tiles, a row per tile in row-major order; -1
+        addresses: Addresses of the elements of some tiles, one row per tile in row-major order; -1
             for masked elements.
-        sampled: True if the launch accesses more tiles than these.
+        sampled: True if the launch accesses more tiles than `addresses` contains.
         follows_data: True if addresses depend on data that the kernel reads.
     """
 
@@ -86,11 +88,11 @@ class Traffic:
     """The memory that a launch accesses.
 
     Attributes:
-        unique_loaded: Bytes that are loaded at least once.
-        unique_stored: Bytes that are stored or atomically updated at least once.
+        unique_loaded: Number of different bytes that are loaded.
+        unique_stored: Number of different bytes that are stored or atomically updated.
         accesses: Accesses to tiles, in the order of the program.
         updates: Average number of updates per updated element, by MLIR's name of the element type;
-            the largest average if several atomic operations have the type.
+            the largest average if several atomic operations have this type.
     """
 
     unique_loaded: int
@@ -114,8 +116,8 @@ def traffic(
 
     Args:
         monitor: The monitor of a launch with footprints.
-        stand_ins: The original kinds of accesses that loads replace, by index of the operation; see
-            `counting.rewrite.StandIns`.
+        stand_ins: The original kinds of accesses that were replaced by loads, by index of the
+            operation; see `counting.rewrite.StandIns`.
         following: Indices of loads whose addresses depend on loaded data.
         atomics: MLIR's name of the element type of each atomic operation, by index.
     """
@@ -212,7 +214,7 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 def merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> Spans:
     """Return the union of runs as ordered runs that neither overlap nor touch.
 
-    The accesses of many programs often form one piece, such as a whole tensor.
+    The accesses of many programs often merge into one run, such as a whole tensor.
     """
     if not len(start):
         return start, end
@@ -245,7 +247,8 @@ def touched(
     Args:
         start: Start addresses of the runs.
         end: End addresses of the runs, exclusive.
-        program: The program of each run; if given, the unions of the programs are added up.
+        program: The program of each run; if given, the union of each program's runs is counted
+            separately and the numbers are added up.
     """
     if not len(start):
         return 0
@@ -261,7 +264,8 @@ def touched(
     bits = int(np.bitwise_or.reduce(start) | np.bitwise_or.reduce(end))
     if not bits:
         return 0
-    # All runs start and end at multiples of a power of two, which becomes the size of a cell.
+    # The starts and ends of all runs are multiples of a power of two, which becomes the size of a
+    # cell.
     grain = (bits & -bits).bit_length() - 1
     cells = (int(end.max()) >> grain) + 1
     if cells > _MOST_CELLS_PER_RUN * len(start):
@@ -274,14 +278,14 @@ def touched(
 def tile_addresses(
     records: NDArray[np.void], site: ProbeSite
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the addresses of tiles, a row each, and the program of each row.
+    """Return the addresses of tiles, one row per tile, and the program of each row.
 
-    A run that reaches the end of a tile continues at the beginning of the next. A run that begins
-    before the end of the previous one of its site belongs to a later tile, unless it fills gaps
-    left by earlier runs: tiles are traversed in strips, one after the other.
+    A run that reaches the end of a tile continues at the beginning of the next tile. A run that
+    begins before the end of the preceding run of the same site belongs to a later tile, unless it
+    fills gaps left by earlier runs, because tiles are traversed in strips, one after the other.
 
     Args:
-        records: Records of one access, runs of adjacent bytes, sorted by program and site, and by
+        records: Records of one access (runs of adjacent bytes), sorted by program and site, and by
             time for each site.
         site: The access, with its shape and order of traversal.
     """
@@ -303,7 +307,7 @@ def tile_addresses(
 def _ordinals(
     records: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], total: int
 ) -> NDArray[np.int64]:
-    """Return the tile in which each run begins, counted by site and program."""
+    """Return the number of the tile in which each run begins, counted by site and program."""
     program, site = records["program"], records["site"]
     same = np.zeros(len(records), np.bool_)
     same[1:] = (program[1:] == program[:-1]) & (site[1:] == site[:-1])
@@ -323,7 +327,7 @@ def _join_strips(
     last: NDArray[np.int64],
     total: int,
 ) -> None:
-    """Assign a run that begins before the previous one's end, but fills a gap, to the same tile."""
+    """Assign runs that begin before the end of the previous run, but fill a gap, to its tile."""
     begins = np.flatnonzero((later > 0) | ~same)
     covered, low, high = np.zeros(total, np.bool_), 0, -1
     for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):

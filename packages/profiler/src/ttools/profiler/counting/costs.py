@@ -1,9 +1,9 @@
-"""Floating-point operations of one execution of an operation, by the unit that executes them.
+"""Floating-point operations that one execution of an operation performs, by the executing unit.
 
-Operations are counted as in NVIDIA's profilers: an addition or multiplication is one operation per
-lane, a fused multiply-add two, and a matrix product two for each result and element of the inner
-dimension. Elementary functions, divisions and comparisons are counted separately, because other
-units execute them.
+Operations are counted as in NVIDIA's profilers: an addition or multiplication counts as one
+operation per lane, a fused multiply-add as two, and a matrix product as two for each result and
+element of the inner dimension. Elementary functions, divisions and comparisons are counted
+separately, because other units execute them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttools.ir.dialects.traits import COMBINES, CROSS_LANE
 #: Triton's names of float types.
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
-#: Units whose operations are not part of the floating-point operations that reports show.
+#: Units whose operations are not included in the floating-point operations that reports show.
 OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
 
 
@@ -28,11 +28,11 @@ def is_product(op: Operation) -> bool:
 
 
 def cost(op: Operation) -> Counter[str]:
-    """Return the operations of one execution by unit.
+    """Return the number of operations that one execution performs, by unit.
 
     Units are `fp32`, `dot fp16` and the like, `function`, `divide`, `compare`, and `library` for
-    calls of libdevice. A product that is split into several products of narrower numbers is, for
-    example, `dot tf32x3`, counted once; one that accumulates in fp16 is `dot fp16 (fp16 sums)`.
+    calls of libdevice. A product that is split into several products of narrower numbers is counted
+    once, for example as `dot tf32x3`; a product that accumulates in fp16 is `dot fp16 (fp16 sums)`.
     """
     if op.has(COMBINES):
         return _combined(op)
@@ -77,7 +77,7 @@ _PARTS = re.compile(r"(tf32|bf16)x\d")
 
 
 def _combined(op: Operation) -> Counter[str]:
-    """Return the cost of an operation with a combining region, per combined element."""
+    """Return the cost of an operation with a region that is executed for each combined element."""
     if op.name == "tt.map_elementwise":
         steps = prod(shape_of(op.results[0].type))
     else:

@@ -36,7 +36,7 @@ class _Kernel:
     Attributes:
         decides: Parameters and memory that determine the work of a launch; None if they are
             unknown.
-        counts: Work of launches by their kind.
+        counts: Work of launches, by the kind of the launch.
     """
 
     def __init__(self, variants: Variants) -> None:
@@ -56,9 +56,10 @@ class WorkCounter:
         self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
 
     def count(self, launch: KernelLaunch) -> WorkCounts:
-        """Return the work of a launch; memory is left as it is.
+        """Return the work of a launch; memory is left unchanged.
 
-        The result is cached for launches of the same kind, see `kind`, unless it depends on memory.
+        The result is cached for launches of the same kind (see `kind`), unless it depends on
+        memory.
 
         Raises:
             UnsupportedError: The kernel cannot be emitted.
@@ -86,7 +87,8 @@ class WorkCounter:
         """Return a key that is equal for launches of a kernel with equal work.
 
         The key consists of the grid, the scalar arguments that affect the work, and which pointers
-        are equal. If the work depends on memory, launches with equal keys can still differ.
+        are equal. If the work depends on memory, the work of launches with equal keys can still
+        differ.
         """
         decides = self._of(launch.kernel.variants).decides
         pointers = launch.kernel.plan.pointers
@@ -105,7 +107,7 @@ class WorkCounter:
 
 
 def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
-    """Count a launch by a kernel that only counts and reads, so that memory does not change."""
+    """Count a launch with a kernel that only counts and reads, so that memory does not change."""
     rewritten: list[StandIns] = []
     name, rewrite = _reduced_rewrite(plan, rewritten)
     monitor = _observe(launch, name, rewrite)
@@ -116,7 +118,7 @@ def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
 
 
 def _whole(launch: KernelLaunch) -> WorkCounts:
-    """Count a launch by the complete kernel with counters, and restore the written memory."""
+    """Count a launch with the complete kernel plus counters, and restore the memory it wrote."""
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
@@ -155,7 +157,7 @@ def _reduced_rewrite(plan: CountingPlan, rewritten: list[StandIns]) -> _Rewrite:
 
 
 def _whole_rewrite() -> _Rewrite:
-    """Return the rewrite to a kernel that does all of its work and counts."""
+    """Return the rewrite that makes a kernel count while it does all of its work."""
     return "count all", partial(_plan, whole=True)
 
 

@@ -14,7 +14,7 @@ from ttools.profiler.counting.rewrite import CountingPlan
 
 @dataclass
 class LineCounts:
-    """The work of a source line in a launch, or in several.
+    """The work of a source line in one or several launches.
 
     Attributes:
         location: The line; None if it is unknown.
@@ -23,9 +23,9 @@ class LineCounts:
         loaded: Bytes that loads request.
         stored: Bytes that stores request.
         atomic: Bytes that atomics request.
-        lanes: Lanes of all accesses.
-        masked_off: Lanes that a mask disables.
-        operations: Operations by unit, see `costs.cost`.
+        lanes: Number of lanes of all accesses.
+        masked_off: Number of these lanes that a mask disables.
+        operations: Number of operations by unit, see `costs.cost`.
     """
 
     location: SourceLocation | None
@@ -44,12 +44,12 @@ class LineCounts:
 
     @property
     def flops(self) -> int:
-        """Return the operations that count towards a peak rate."""
+        """Return the number of operations that count towards a peak rate."""
         return sum(n for unit, n in self.operations.items() if unit not in OTHER_UNITS)
 
     @property
     def masked_share(self) -> float:
-        """Return the share of the lanes of accesses that a mask disables."""
+        """Return the share of the lanes of accesses that are disabled by a mask."""
         return self.masked_off / self.lanes if self.lanes else 0.0
 
     def add(self, other: LineCounts, launches: int = 1) -> None:
@@ -72,15 +72,17 @@ class WorkCounts:
         programs: Number of programs of the launch.
         total: The sum of all lines, except that `executions` is the number of programs.
         lines: The work of each line, in the order of the source.
-        unique_loaded: Bytes that are loaded at least once.
-        unique_stored: Bytes that are stored or atomically updated at least once.
-        depends_on_memory: True if the contents of memory may change the work of equal launches.
+        unique_loaded: Number of different bytes that are loaded.
+        unique_stored: Number of different bytes that are stored or atomically updated.
+        depends_on_memory: True if the work of launches with equal arguments may differ, because it
+            depends on the contents of memory.
         exact: False if the work may depend on the order in which programs run.
-        estimated: True if these are the counts of another launch, or of memory at another time.
+        estimated: True if these counts were taken from a different launch, or with the contents of
+            memory at a different time.
         notes: Sentences that describe uncounted work.
         accesses: Accesses to tiles, with the addresses of some of them.
         updates: Average number of updates per updated element, by MLIR's name of the element type;
-            the largest average if several atomic operations have the type.
+            the largest average if several atomic operations have this type.
     """
 
     programs: int

@@ -1,8 +1,9 @@
 """Selects the integer operations that are part of a kernel's work.
 
-These compute values that are stored, multiplied as matrices, or converted to floats. Operations on
-addresses and masks are excluded: compilers fold them into accesses, hoist them out of loops, or
-remove them, so that their number is not a lower bound of the executed instructions.
+The selected operations compute values that are stored, multiplied as matrices, or converted to
+floats. Operations on addresses and masks are excluded: compilers fold them into accesses, hoist
+them out of loops, or remove them, so their number is not a lower bound on the executed
+instructions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LEAST_BITS = 32
 
 
 def value_integers(kernel: Operation) -> set[Operation]:
-    """Return the integer operations that every execution of their block performs.
+    """Return the integer operations in a kernel's work that compilers cannot hoist out of loops.
 
     Args:
         kernel: A `tt.func` without calls.

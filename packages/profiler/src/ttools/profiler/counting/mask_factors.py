@@ -17,7 +17,7 @@ from ttools.ir.semantics import axes_through, conjunction
 
 @dataclass(frozen=True)
 class _Factor:
-    """A condition, and the axis of the mask to which each of its axes belongs."""
+    """A condition, and the axis of the mask that corresponds to each axis of the condition."""
 
     value: Value
     axes: tuple[int, ...]
@@ -29,9 +29,9 @@ class _Factor:
 
 
 def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
-    """Return conditions and a factor from which the number of true lanes of a mask follows.
+    """Return conditions and a factor that determine the number of true lanes of a mask.
 
-    The number is the product of the numbers of true lanes of the conditions, times the factor.
+    This number is the product of the numbers of true lanes of all conditions, times the factor.
 
     Args:
         b: Builder that creates conjunctions of conditions that vary along the same axis.
@@ -62,7 +62,8 @@ def _factors(value: Value, axes: tuple[int, ...]) -> list[_Factor]:
     if conjuncts := conjunction(op):
         return [factor for operand in conjuncts for factor in _factors(operand, axes)]
     if (below := axes_through(value)) is not None:
-        # An axis of extent 1 that a view adds belongs to no axis of the source.
+        # A source axis of extent 1 that the view drops or repeats corresponds to no axis of the
+        # mask.
         own = tuple(-1 if axis is None else axes[axis] for axis in below)
         return _factors(op.operands[0], own)
     return [] if op.constant_integers == [1] else [_Factor(value, axes)]

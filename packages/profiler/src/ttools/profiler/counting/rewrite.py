@@ -1,8 +1,8 @@
 """Rewrites a kernel so that it counts its work and reads the memory that it would access.
 
-Operations `ttools.count` count the executions of each block, and the lanes that each mask enables.
-Stores become loads, and operations that only contribute to stored values are removed. For a matrix
-product, a loop remains that counts and reads its tiles.
+Inserted `ttools.count` operations count the executions of each block and the lanes that each mask
+enables. Stores become loads, and operations that only contribute to stored values are removed. In
+place of a matrix product, a loop remains that counts and reads its tiles.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class AccessSite:
     Attributes:
         item: Number of bytes of an element.
         lanes: Number of elements of the tile.
-        block: Number of the counter of the block that contains the access.
-        mask: Number of the counter of the mask; None if the access has no mask.
+        block: Index of the counter of the block that contains the access.
+        mask: Index of the counter of the mask; None if the access has no mask.
         parameter: Index of the parameter from which the pointer derives; -1 if it is unknown.
     """
 
@@ -72,8 +72,8 @@ class ComputeSite:
     """An arithmetic operation.
 
     Attributes:
-        cost: Operations of one execution, by unit.
-        block: Number of the counter of the block that contains the operation.
+        cost: Number of operations of one execution, by unit.
+        block: Index of the counter of the block that contains the operation.
     """
 
     location: SourceLocation | None
@@ -130,7 +130,7 @@ def kind_of(op: Operation) -> Kind | None:
 
 
 class _Counting:
-    """Plans the counters of a kernel, and inserts the operations that count."""
+    """Plans the counters of a kernel, and inserts the operations that increment them."""
 
     def __init__(self, kernel: Operation) -> None:
         self.plan, self.provenance, self.rewriter = CountingPlan(), Provenance(kernel), Rewriter()
@@ -160,7 +160,7 @@ class _Counting:
         return cost(op)
 
     def _executed(self, op: Operation, number: int) -> None:
-        # A constant is not executed, and may be outside the loop that contains its line.
+        # A constant is not executed, and may be placed outside the loop to which its line belongs.
         location = user_line(op.location)
         if location is not None and not op.has(CONSTANT) and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)
@@ -195,7 +195,7 @@ class _Counting:
 
 
 def is_mask(value: Value) -> bool:
-    """Return whether an operand is a mask; without a mask, another operand can be in its place."""
+    """Return whether an operand is a mask; an access without a mask can have others there."""
     return element_type(value.type) == BOOLEAN
 
 
@@ -220,7 +220,7 @@ def _classify_reads(kernel: Operation, plan: CountingPlan, provenance: Provenanc
 
 
 def user_line(location: SourceLocation | None) -> SourceLocation | None:
-    """Return the user's source line of an operation: the innermost one outside Triton."""
+    """Return the line of user code that an operation is from: the innermost one outside Triton."""
     user = user_location(location) or location
     return SourceLocation(user.file, user.line, 0) if user is not None else None
 
@@ -229,12 +229,12 @@ def user_line(location: SourceLocation | None) -> SourceLocation | None:
 
 
 class StandIns(NamedTuple):
-    """The loads of a rewritten kernel, by their indices in the order of the module.
+    """The loads of a rewritten kernel that replace accesses, by their indices in the module.
 
     Attributes:
-        kinds: Kind of the original access, for loads that replace stores or atomics.
+        kinds: Kinds of the original accesses, for loads that replace stores or atomics.
         following: Indices of loads whose addresses depend on loaded data.
-        atomics: MLIR's name of the element type, for loads that replace atomics.
+        atomics: MLIR's names of the element types, for loads that replace atomics.
     """
 
     kinds: Mapping[int, Kind] = MappingProxyType({})
@@ -243,11 +243,11 @@ class StandIns(NamedTuple):
 
 
 def replace_accesses(module: Module) -> StandIns:
-    """Rewrite a module without calls in place so that it reads the memory that it would access.
+    """Replace the accesses of a module without calls by loads, in place.
 
-    The bytes that a launch touches at least once must cross the memory bus, even with perfect
-    caches; repeated requests may hit a cache. Stores become loads of the same addresses, so memory
-    stays as it is.
+    The loads show which bytes a launch touches at least once. These bytes must cross the memory
+    bus, even with perfect caches; repeated requests may hit a cache. Stores become loads of the
+    same addresses, so memory stays unchanged.
     """
     kernel = module.kernel
     rewriter = Rewriter()

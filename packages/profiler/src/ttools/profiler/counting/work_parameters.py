@@ -1,8 +1,9 @@
-"""Determines the parameters, and the memory, on which the work of a launch depends.
+"""Determines the parameters and the memory on which the work of a launch depends.
 
 The kernel is reduced to its loops, branches, masks and addresses. The parameters and loads that
-remain determine the work: two launches with equal values of these do the same work. Example: the
-learning rate of an optimiser does not remain, the number of elements in a mask does.
+remain determine the work: two launches do the same work if these parameters and loaded values are
+equal. For example, the number of elements in a mask remains, but the learning rate of an optimiser
+does not.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Decisive:
         numbers: Indices of the scalar parameters that affect the work.
         memory: True if the contents of memory affect the work or the addresses.
         alike: Indices of pointers whose overlap affects the number of different bytes, because
-            several of them are read, or several written.
-        read: Indices of pointers through which the memory that determines the work is read; None if
-            they are unknown, for example because the kernel loads a pointer.
+            several of these pointers are read, or several are written.
+        read: Indices of the pointers through which the kernel reads memory that determines the
+            work; None if they are unknown, for example because the kernel loads a pointer.
     """
 
     numbers: tuple[int, ...]

@@ -2,9 +2,9 @@
 
 Proton records kernels only, and CUPTI accepts neither a second subscriber nor a second pair of
 buffer callbacks. But Proton loads `libcupti.so` from a directory that an environment variable
-names. There we put a small library, `cupti_copies.c`, that forwards to the real CUPTI and reads
-each buffer of records before Proton gets it. The C compiler that Triton needs to launch kernels on
-a GPU compiles it.
+names. This module puts a small library, `cupti_copies.c`, into such a directory. The library
+forwards to the real CUPTI and reads each buffer of records before Proton gets it. It is compiled by
+the C compiler that Triton needs anyway to launch kernels on a GPU.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _VARIABLE = "TRITON_CUPTI_LIB_PATH"
 _SOURCE = Path(__file__).parent / "cupti_copies.c"
 _LIBRARY = "libcupti.so"
 _COMPILER_SECONDS = 60.0
-#: Versions of CUPTI whose records have the layout that `cupti_copies.c` declares, those of CUDA 12
-#: and 13. CUPTI of CUDA 13.0 has the version number 130000.
+#: Versions of CUPTI whose records have the layout that `cupti_copies.c` declares: those of CUDA 12
+#: and 13. For example, CUPTI of CUDA 13.0 has the version number 130000.
 _VERSIONS = (range(18, 30), range(130_000, 140_000))
 
 _FILL, _PEER_COPY = 2, 22
@@ -70,8 +70,8 @@ class MemoryOperation:
     Attributes:
         name: Name in reports, such as `copy host to device` or `fill`.
         nbytes: Number of bytes copied or filled.
-        start: Nanoseconds on CUPTI's clock.
-        end: Nanoseconds on CUPTI's clock.
+        start: Start time in nanoseconds on CUPTI's clock.
+        end: End time in nanoseconds on CUPTI's clock.
         stream: CUPTI's number of the stream.
     """
 
@@ -90,7 +90,7 @@ class MemoryOperation:
 class OwnCopies:
     """Records the profiler's own copies while a program runs, to exclude them from figures.
 
-    It records nothing outside a session.
+    Outside a session, nothing is recorded.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class OwnCopies:
         """Start recording.
 
         Args:
-            clock: A library with CUPTI's clock, which operations are timed by.
+            clock: A library that provides CUPTI's clock, on which operations are timed.
         """
         self._clock = clock
         self._on_device, self._to_host = [], []
@@ -114,7 +114,7 @@ class OwnCopies:
         self._clock = None
 
     def now(self) -> int:
-        """Return nanoseconds on CUPTI's clock; 0 outside a session."""
+        """Return the current time in nanoseconds on CUPTI's clock; 0 outside a session."""
         time = ctypes.c_uint64()
         if self._clock is not None:
             self._clock.cuptiGetTimestamp(ctypes.byref(time))
@@ -124,7 +124,7 @@ class OwnCopies:
         """Record copies on the device.
 
         Args:
-            when: The value of `now` before the copies were requested.
+            when: Return value of `now` from before the copies were requested.
             sizes: The size of each copy in bytes.
         """
         if self._clock is not None:
@@ -132,7 +132,7 @@ class OwnCopies:
 
     @contextmanager
     def copying_to_host(self) -> Iterator[None]:
-        """Treat all copies to the host during the `with` block as the profiler's."""
+        """Treat all copies to the host during the `with` block as the profiler's own copies."""
         if self._clock is None:
             yield
             return
@@ -179,9 +179,9 @@ class CopyRecorder:
         backend: Proton's source of times; the GPU's own by default.
 
     Attributes:
-        reason: Clause with the reason why nothing is recorded; empty if operations are recorded.
+        reason: Clause that explains why nothing is recorded; empty if operations are recorded.
         operations: The recorded operations, once the session has ended.
-        first_kernel: Start of the first kernel on CUPTI's clock; None if there was none.
+        first_kernel: Start of the first kernel on CUPTI's clock; None if there was no kernel.
     """
 
     def __init__(self, own: OwnCopies, *, backend: str | None = None) -> None:
@@ -233,11 +233,12 @@ class CopyRecorder:
             self.reason = f"memory ran out for {missed:,} of them"
 
     def times(self, kernels: Sequence[KernelTime], *, summed: bool) -> list[KernelTime]:
-        """Return the times of the operations on the clock of Proton's kernels.
+        """Return the times of the operations, converted to the clock of Proton's kernel times.
 
         Args:
             kernels: All kernels that Proton timed in the session, in order.
-            summed: True if Proton kept sums; operations with equal names are then summed, too.
+            summed: True if Proton recorded sums of times; then operations with equal names are
+                summed, too.
         """
         if summed:
             return _summed(self.operations)
@@ -284,7 +285,7 @@ def _name(record: _Record) -> str:
 
 
 def _number(lane: str) -> str:
-    """Return the stream's number in the name of a Proton lane: `7`, `0 7`, `stream 7`."""
+    """Return the number of the stream in a Proton lane's name, such as `7`, `0 7` or `stream 7`."""
     return lane.split()[-1] if lane.split() else ""
 
 
@@ -292,8 +293,8 @@ class UnavailableError(Exception):
     """The recording library cannot be used; the message is a clause with the reason."""
 
 
-#: Recording libraries by the real library to which they forward. Proton does not unload a library,
-#: so a recording library is used for the whole process.
+#: Recording libraries, by the real library to which they forward. Proton does not unload a library,
+#: so a recording library stays in use until the process ends.
 _loaded: dict[Path, ctypes.CDLL] = {}
 
 
@@ -301,7 +302,8 @@ def _recording_library() -> ctypes.CDLL:
     real = real_cupti()
     if real not in _loaded:
         _check_version(real)
-        # Proton loads the library at an unknown time, so the directory is kept until the exit.
+        # Proton loads the library at an unknown time, so the directory is kept until the process
+        # exits.
         folder = Path(tempfile.mkdtemp(prefix="ttools-cupti-"))
         _remove_at_exit(folder)
         _loaded[real] = _declared(compile_recorder(real, folder))
@@ -345,7 +347,7 @@ def compile_recorder(real: Path, folder: Path) -> Path:
     """Compile the recording library for a CUPTI library.
 
     Args:
-        real: The CUPTI library to which it forwards.
+        real: The CUPTI library to which the recording library forwards.
         folder: Directory for the compiled library.
 
     Raises:
@@ -354,9 +356,10 @@ def compile_recorder(real: Path, folder: Path) -> Path:
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise UnavailableError("there is no C compiler")
-    # torch may have loaded another CUPTI under the same name. A dependency whose name contains a
-    # slash is a path for the loader, so that it does not match that library. The linker copies the
-    # name of a dependency from its soname, so we link against an empty library with the wanted one.
+    # torch may have loaded a different CUPTI under the same name. The loader treats a dependency
+    # whose name contains a slash as a path, so it does not confuse our dependency with that
+    # library. The linker takes the name of a dependency from its soname, so we link against an
+    # empty library whose soname is the wanted path.
     named, library = folder / "named.so", folder / _LIBRARY
     link = [str(compiler), "-shared", "-fPIC", "-x", "c"]
     path = str(real).replace("\\", "\\\\").replace('"', '\\"')

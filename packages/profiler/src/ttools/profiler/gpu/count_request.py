@@ -1,7 +1,7 @@
 """Launches on a GPU as plain data, which another process can count.
 
-A launch is counted from the TTIR that the program's own compilation has produced. This requires
-neither Triton nor torch in the counting process.
+A launch is counted with the TTIR that the program's own compilation has produced. The counting
+process therefore needs neither Triton nor torch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Records the launches that a program makes on a GPU, and their work.
 
-Launches are observed where Triton calls the launcher of a compiled kernel. The observation of a
-launch takes one dictionary lookup, so programs with many launches run about as fast as without it.
-Launches are counted on host memory, by other processes while the program runs or by this process
-after the run. If the work of a launch depends on memory, this memory is copied for a sample of the
-launches when they are made.
+Launches are observed where Triton calls the launcher of a compiled kernel. Observing a launch takes
+one dictionary lookup, so a program with many launches runs about as fast as without the profiler.
+Launches are counted on host memory, either by other processes while the program runs or by this
+process after the run. If the work of launches depends on memory, this memory is copied for a sample
+of the launches, at the time of the launch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition
 from ttools.profiler.run.session import OnCounted
 
-#: A launch with its configuration, scopes and metadata, and True for an autotuner's trial.
+#: A launch with its configuration, scopes and metadata; the last entry is True for an autotuner's
+#: trial.
 _Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
 #: A recorded launch; a tuple if it has a configuration, scopes or metadata, or if it is a trial.
 _Record = EqualCalls | _Whole
@@ -76,7 +77,8 @@ class GpuCounting:
         origin: Observer of the program's scopes.
         own_copies: Records the copies that counting makes while the program runs.
         stacks: If True, the scopes around each launch are recorded.
-        repetition: Number of times that a launch is made, and of launches that only warm up.
+        repetition: Number of times that each launch is made, and number of launches that only warm
+            up.
         trials: If True, trials of autotuners are treated like other launches.
         processes: Processes that count while the program runs; by default, everything is counted
             after the run.
@@ -85,8 +87,8 @@ class GpuCounting:
     Attributes:
         notes: Reasons why launches could not be counted, by kernel.
         calls: Times of the program's calls `kernel[grid](...)`.
-        note: Function that records a launch; while scopes are open or an autotuner runs, a slower
-            function that also records these.
+        note: Function that records a launch. While scopes are open or an autotuner runs, it is a
+            slower function that also records the scopes and the autotuner's configuration.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ class GpuCounting:
 
     @property
     def launches(self) -> list[MadeCall]:
-        """Return all launches in order; a replay of a graph adds the launches that it captured."""
+        """Return all launches in order; each replay of a graph adds the launches captured in it."""
         own: Counter[EqualCalls] = Counter()
         launches = []
         every = [_complete(record) for record in self._made.launches]
@@ -145,12 +147,12 @@ class GpuCounting:
 
     @property
     def variants(self) -> dict[Any, KernelSource]:
-        """Return the launched specialisations, in the order of their first launches."""
+        """Return the source of each launched specialisation, in the order of first launches."""
         compiled = {id(k): k for k in (calls.kernel.compiled for calls in self._alikes())}
         return source_by_kernel(compiled.values())
 
     def _alikes(self) -> Iterator[EqualCalls]:
-        """Yield the record of each launch that is not excluded."""
+        """Yield the record of each launch, except for excluded launches."""
         every = (_complete(record) for record in self._made.launches)
         return (record[0] for record in every if not record[-1])
 
@@ -258,7 +260,7 @@ class GpuCounting:
             get=kinds.get,
             first=lambda words: self._first(kernel, kinds, key, words),
             watch=self,
-            call=launcher.__call__,  # looked up once instead of at every launch
+            call=launcher.__call__,  # looked up once instead of in every launch
         )
 
     def _note_origin(self, alike: EqualCalls) -> None:
@@ -317,7 +319,7 @@ class GpuCounting:
         return sampled
 
     def _copying(self, alike: EqualCalls, copy: Callable[[], EqualCalls]) -> EqualCalls:
-        """Return the result of `copy`, or the kind of the launch if too much was copied already."""
+        """Return the result of `copy`, or the launch kind's record if the limit is reached."""
         with self._lock:
             if self._copied > _MOST_COPIED:
                 self.notes.setdefault(alike.kernel.name, _COPY_LIMIT)
@@ -329,7 +331,7 @@ class GpuCounting:
         return copied
 
     def _replayed(self, launch: _Record) -> _Record:
-        """Return the record of a captured launch for a replay that is about to start."""
+        """Return the record of a captured launch for the replay that is about to start."""
         if not self._active:
             return launch
         if not isinstance(launch, tuple):
@@ -349,7 +351,7 @@ class GpuCounting:
         key_of: Callable[..., Hashable],
         words: Words,
     ) -> EqualCalls:
-        """Return the record of a kind of launches; create it at the first launch of this kind."""
+        """Return the record of a kind of launches; create it for the first launch of this kind."""
         key = key_of(*words)
         with self._lock:
             alike = kinds.get(key)
@@ -392,11 +394,11 @@ class _TunedConfigs:
     """Tracks autotuners and the configurations of their launches while `following` is active.
 
     Args:
-        leave_out: Function that receives the seconds of each trial.
+        leave_out: Function that is called with the duration of each trial in seconds.
         changed: Function that is called when `tuners` changes.
 
     Attributes:
-        tuners: Number of autotuners that are running. If it is 0, a launch has no configuration.
+        tuners: Number of autotuners that are running. If it is 0, launches have no configuration.
     """
 
     def __init__(self, leave_out: Callable[[float], None], changed: Callable[[], object]) -> None:
@@ -441,8 +443,8 @@ def _repeated(
     """Yield once for each repetition of a launch, with a function to call after it.
 
     The function restores the memory that the launch may have written, so that kernels that work in
-    place, and atomics, do the same each time. If it is unknown which memory the launch writes,
-    there are no repetitions.
+    place or use atomics do the same work each time. If it is unknown which memory the launch
+    writes, there are no repetitions.
 
     Args:
         times: Number of repetitions of the launch.
@@ -457,7 +459,7 @@ def _repeated(
     kept: list[tuple[Any, Any]] = []
     before_copies = own_copies.now()
     for tensor in storages.values():
-        # A copy of contiguous bytes needs no kernel, which would appear in the profile.
+        # Contiguous bytes are copied without a kernel, which would appear in the profile.
         everything = whole_storage(tensor.untyped_storage())
         kept.append((everything, everything.clone()))
 
@@ -502,12 +504,12 @@ def _alone(watch: GpuCounting) -> Iterator[None]:
         _watching.remove(watch)
 
 
-#: Seconds for which counting processes wait after the run for sampled launches.
+#: Seconds after the run for which counting processes wait for sampled launches.
 _LINGER_S = 10.0
 #: The attribute of compiled kernels that holds their launcher.
 _RUN = "run"
 _NOTHING = KernelMetadata(MappingProxyType({}))
-#: The limit of all copies of memory on the GPU together, in bytes.
+#: The limit for the total size of all copies of memory on the GPU, in bytes.
 _MOST_COPIED = 256 << 20
 _COPY_LIMIT = (
     "its work depends on the contents of memory, and copies of this memory take more than 256 MiB, "

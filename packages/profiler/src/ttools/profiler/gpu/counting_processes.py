@@ -1,9 +1,9 @@
 """Processes that count launches and disassemble kernels while the program runs.
 
-Compiling a counting kernel takes a tenth of a second and disassembling a kernel three times as
-long, much more than a launch on a GPU. Each process is started, queried and ended by a thread in
-the program's process, which waits most of the time. The operating system ends a process when its
-thread ends.
+Compiling a counting kernel takes a tenth of a second, and disassembling a kernel takes three times
+as long; both take much longer than a launch on a GPU. Each process is started, queried and ended by
+its own thread in the program's process, which waits most of the time. The operating system ends a
+process when its thread ends.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ttools.profiler.gpu.count_request import CountRequest, RequestCounter
 _MOST = 4
 _PROCESSORS_EACH = 4
 _NICE = 10
-#: A run that takes less time than this is counted faster without other processes.
+#: If a run takes less time than this, counting without other processes is faster.
 _DELAY_S = 1.0
 #: After this many failures, no further process is started.
 _MOST_FAILURES = 2
 
-#: The work of a launch, or a sentence on why it cannot be counted.
+#: The work of a launch, or a sentence that says why it cannot be counted.
 Answer = WorkCounts | str
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A request to compile the counting kernel of a launch whose memory is not known yet."""
+    """A request to compile the counting kernel of a launch whose memory contents are not known."""
 
     launch: CountRequest
 
@@ -85,7 +85,7 @@ class CountingProcesses:
             request: The launch or kernel, which must not change after this call.
 
         Returns:
-            The future answer, which can be cancelled until a process starts to work on it. It
+            The future answer, which can be cancelled until a process starts to work on it; it
             raises an exception if no process can compute the answer. None if there are no
             processes.
         """
@@ -101,15 +101,15 @@ class CountingProcesses:
         return answer
 
     def begin(self) -> None:
-        """Announce a run: processes wait for work until `finish`."""
+        """Announce a run: from now on, processes wait for work until `finish` is called."""
         with self._changed:
             self._end_at = None
 
     def finish(self, linger: float = 0.0) -> None:
-        """Let the processes end when they have answered all requests; do not wait for them.
+        """Let the processes end once they have answered all requests, without waiting for them.
 
         Args:
-            linger: Seconds for which they wait for further requests.
+            linger: Number of seconds for which the processes wait for further requests.
         """
         if os.getpid() != self._owner:
             return
@@ -191,7 +191,7 @@ def _answer_of(counter: RequestCounter, request: _Request) -> Answer | Readings 
 
 
 def count_of(counter: RequestCounter, launch: CountRequest) -> Answer:
-    """Return the work of a launch, or a sentence on why it cannot be counted."""
+    """Return the work of a launch, or a sentence that says why it cannot be counted."""
     try:
         return counter.count(launch)
     except TtoolsError as error:

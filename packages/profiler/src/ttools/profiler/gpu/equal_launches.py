@@ -1,9 +1,9 @@
 """Groups launches with equal work, and samples launches whose work depends on memory.
 
 All launches of a kernel with the same grid and the same scalar arguments that determine the work
-share one `EqualCalls`. If the work also depends on memory, this object is only their kind: each
-sampled launch has its own `EqualCalls` with copies of the memory, and the work of the others is
-estimated from the nearest sampled launch.
+share one `EqualCalls` object. If the work also depends on memory, this object only represents the
+kind of the launches: each sampled launch has its own `EqualCalls` with copies of the memory, and
+the work of all other launches of the kind is estimated from the nearest sampled launch.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class CountedWork:
 
 
 class MadeCall(NamedTuple):
-    """A launch in the order of the program.
+    """One launch of the program.
 
     Attributes:
-        launch: The launch and its work, which equal launches share.
-        compiled: The kernel that Triton compiled for it.
-        config: Configuration of the autotuner that made it.
-        stack: Scopes around it, if they are recorded.
+        launch: The launch and its work; equal launches share this object.
+        compiled: The kernel that Triton compiled for the launch.
+        config: The autotuner's configuration for the launch.
+        stack: Scopes around the launch, if they are recorded.
         metrics: Figures from the kernel's `launch_metadata`.
-        warmup: True if it only warms up.
-        trial: True if it only tries a configuration and is to be left out.
-        alias: Name of the launch in Proton's hook, if it differs from the kernel's.
+        warmup: True if the launch only warms up.
+        trial: True if the launch only tries a configuration and is to be left out.
+        alias: Name of the launch in Proton's hook, if it differs from the kernel's name.
     """
 
     launch: CountedWork = CountedWork()
@@ -83,7 +83,7 @@ class MadeCall(NamedTuple):
 
     @property
     def spec(self) -> LaunchSpec | None:
-        """Return the launch with its configuration, without its arguments."""
+        """Return the launch without its arguments, but with its configuration."""
         spec = self.launch.spec
         if spec is None or self.config is None:
             return spec
@@ -94,18 +94,20 @@ class EqualCalls:
     """Launches of a kernel with equal work, or one sampled launch of a kind.
 
     Attributes:
-        spec: One of the launches without its arguments.
-        request: Request to count the first launch; None if it was counted or cannot be.
+        spec: One of the launches, without its arguments.
+        request: Request to count the first launch; None if the launch was counted or cannot be
+            counted.
         asked: Future answer of another process to this request.
-        first: The first launch with its work, if it is known.
-        later: The other launches with their work, if it is known.
-        deciding: Tensors whose contents determine the work; None if the contents do not, or are not
-            copied.
-        sample: Sampled launches of this kind; None if contents do not determine the work.
-        kind: The kind of a sampled launch; the object itself for others.
+        first: The first launch with its work, if the work is known.
+        later: All later launches with their work, if the work is known.
+        deciding: Tensors whose contents determine the work; None if the work does not depend on
+            contents, or if they are not copied.
+        sample: Sampled launches of this kind; None if the contents of memory do not determine the
+            work.
+        kind: For a sampled launch, the object of its kind; otherwise the object itself.
         contents: Copies of the memory that determines the work of a sampled launch.
-        replayed: True if the copies were made before the replay of a graph that holds the launch;
-            kernels of the graph may have changed the memory since.
+        replayed: True if the copies were made before the replay of a graph that contains the
+            launch; kernels of the graph may have changed the memory since.
     """
 
     __slots__ = (
@@ -159,7 +161,7 @@ class EqualCalls:
         return own
 
     def ask(self, counter: HostCounter) -> None:
-        """Have another process count the first launch, or compile the counting of samples."""
+        """Have another process count the first launch, or compile the sample-counting kernel."""
         if self.request is not None and self.asked is None:
             if self.sample is None:
                 self.asked = counter.ask(self.request)
@@ -186,7 +188,7 @@ class EqualCalls:
             call.asked = asked[key]
 
     def is_being_counted(self) -> bool:
-        """Return whether another process counts the first launch now."""
+        """Return whether another process is counting the first launch."""
         return self.asked is not None and self.asked.running()
 
     def count(self, counter: HostCounter) -> None:
@@ -217,12 +219,12 @@ class EqualCalls:
 
 
 def _is_answered(asked: Future[Answer] | None) -> bool:
-    """Return whether a request has its answer; cancel one that no process has begun."""
+    """Return whether a request was answered; cancel it if no process has begun to answer it."""
     return asked is not None and not asked.cancel() and asked.done()
 
 
 def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
-    """Return the first and the last element, then elements that halve the gaps between them."""
+    """Return the first and last element, then elements that successively halve the gaps."""
     last = len(elements) - 1
     places = {0: None, last: None} if elements else {}
     step = last
@@ -234,7 +236,7 @@ def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
 
 
 def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
-    """Return the work of each launch; if memory determines it, use the nearest counted launch.
+    """Return the work of each launch; if it depends on memory, use the nearest counted launch.
 
     Args:
         made: All launches in the order of the program.
@@ -249,7 +251,8 @@ def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
             places[call.kind].append(place)
     for own in places.values():
         counted = [n for n, place in enumerate(own) if works[place].counts is not None]
-        # The first launch was not chosen at random and often warms up, so it represents no other.
+        # The first launch was not chosen at random and often warms up, so it does not represent
+        # others.
         counted = counted[1:] if len(counted) > 1 and counted[0] == 0 else counted
         for n, place in enumerate(own):
             if counted and works[place].counts is None:

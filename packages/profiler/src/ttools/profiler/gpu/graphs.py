@@ -1,4 +1,4 @@
-"""Records launches in CUDA graphs, which are captured once and repeated by every replay."""
+"""Records launches in CUDA graphs, which are captured once and made again in every replay."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 
 
 class HostCounter:
-    """Counts one launch at a time, or lets other processes count.
+    """Counts one launch at a time, or has other processes count launches.
 
     Args:
         notes: Receives the reason why launches cannot be counted, by kernel.
         own_copies: Recorder of copies of tensors to the host.
-        processes: Processes that count launches that are plain data; none by default.
+        processes: Processes that count launches given as plain data; none by default.
     """
 
     def __init__(
@@ -98,7 +98,8 @@ class HostCounter:
         answer: Answer | None = None
         name = launch.spec.kernel
         try:
-            # If no process has begun to count it, this process does, while they count others.
+            # If no process has begun to count the launch, this process counts it while they count
+            # others.
             if asked is not None and not asked.cancel():
                 answer = asked.result()
         except (WorkerEndedError, OSError) as error:

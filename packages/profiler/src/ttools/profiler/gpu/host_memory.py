@@ -38,7 +38,7 @@ def described(names: Mapping[str, str], values: Sequence[Any]) -> tuple[Argument
     """Describe the arguments of a launch; storages are identified by their addresses.
 
     Args:
-        names: Triton's type of each parameter, by its name.
+        names: Triton's type of each parameter, by the parameter's name.
         values: Values of the parameters, in the same order.
 
     Returns:

@@ -20,7 +20,7 @@ from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import documents
 
-#: `scopes` measures the program's own scopes, `lines` also those of source lines.
+#: `scopes` measures the program's own scopes; `lines` also measures a scope for each source line.
 Inside = Literal["scopes", "lines"]
 _BACKEND = "instrumentation"
 _PROGRAM = re.compile(r"(?P<kernel>.*) Core(?P<core>\d+) CTA(?P<program>\d+)")
@@ -34,7 +34,7 @@ class ScopeEvent:
     """One pass of a warp through a scope.
 
     Attributes:
-        launch: Number of the launch of the kernel, from 0.
+        launch: Number of the launch among the launches of the kernel, starting at 0.
         program: Number of the program in the grid of the launch.
         core: Number of the multiprocessor on which the program ran.
         begin: First cycle of the scope, on a clock that Proton has aligned.
@@ -52,7 +52,7 @@ class ScopeEvent:
 
 
 def read_events(raw: bytes) -> list[ScopeEvent]:
-    """Return the passes through scopes from a trace of Proton's instrumentation.
+    """Return the passes through scopes that a trace of Proton's instrumentation contains.
 
     Args:
         raw: Contents of the file; empty if nothing was launched.
@@ -76,7 +76,7 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
     for entry in entries:
         program = _PROGRAM.fullmatch(str(entry.get("pid", "")))
         warp = _WARP.fullmatch(str(entry.get("tid", "")))
-        # Other entries are call paths, and the ends of events that two warps share.
+        # All other entries describe call paths, or the ends of events that two warps share.
         if program is None or warp is None or entry.get("ph") != "X" or entry["cat"] == "flow":
             continue
         arguments = entry.get("args", {})
@@ -101,10 +101,11 @@ def _events(entries: list[Mapping[str, Any]]) -> Iterator[ScopeEvent]:
 class _ProgramStarts:
     """Numbers the launches of each program, in the order of the events of a trace.
 
-    Newer versions of Triton write the time at which a program began, which distinguishes its
-    launches. Others write launch after launch, and in each launch the events of a program one after
-    the other, by warp. There, a program begins again if another one was written in between, or if
-    the number of the warp decreases. Launches of one program with one warp are not distinguished.
+    Newer versions of Triton write the time at which a program began, which distinguishes the
+    program's launches. Older versions write one launch after the other and, within a launch, the
+    events of each program together, by warp. In such a trace, a new launch of a program begins if
+    an event of a different program was written in between, or if the number of the warp decreases.
+    Successive launches of a single program with a single warp cannot be distinguished there.
     """
 
     def __init__(self) -> None:
@@ -134,14 +135,14 @@ class InsideSession:
     """Measures scopes inside the kernels that are launched in `running`.
 
     Args:
-        inside: Whether named scopes or source lines are measured.
+        inside: What is measured: named scopes, or source lines as well.
         only: Names of the kernels to report; None for all.
         mode: Mode of Proton's instrumentation, such as `default:granularity=warp`; None for
             Proton's default.
         keep: Path at which to keep the trace that Proton writes; by default it is deleted.
 
     Attributes:
-        events: The passes through scopes, once the run has ended.
+        events: The passes through scopes, available once the run has ended.
     """
 
     inside: Inside = "scopes"

@@ -1,9 +1,9 @@
 """Generates the Python functions that run at every launch of a kernel.
 
-A call of a function with named parameters takes less time than one with `*args`, and such a
-function can compute the key of a launch without another call. So the source of these functions is
-generated for each kernel, according to its number of words: the positional arguments of the
-function that launches it (see `launched_kernel`).
+Calling a function with named parameters takes less time than calling one with `*args`, and such a
+function can compute the key of a launch without a further call. Therefore the source of these
+functions is generated for each kernel, according to its number of words: the positional arguments
+of the function that launches it (see `launched_kernel`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _FEW = "if {last} is missing: return call(*(w for w in ({words},) if w is not mi
 
 
 class CallCode:
-    """The functions that run at launches of one kernel.
+    """The functions that run in each launch of one kernel.
 
     Args:
         words: Number of words of a launch.
-        key: Python expression of the words, see `word`, whose value is equal for equal launches.
+        key: Python expression of the words (see `word`) whose value is equal for equal launches.
         names: Values of other names in `key`.
-        optional: Number of words at the end that may be left out; such launches are not recorded.
+        optional: Number of trailing words that may be left out; launches without them are not
+            recorded.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class CallCode:
         watch: Any,
         call: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """Return a launcher that records each launch before it calls the original.
+        """Return a launcher that records each launch before it calls the original launcher.
 
         Args:
             get: Function that returns the kind of a launch by its key, or None if the kind is new.
             first: Function that creates a new kind from the arguments of its first launch.
-            watch: Object whose `note` receives the kind; `note` is looked up at every launch.
+            watch: Object whose `note` receives the kind; `note` is looked up in every launch.
             call: The original launcher of the kernel.
         """
         parameters = [
@@ -94,12 +95,12 @@ class CallCode:
 
 
 def word(index: int) -> str:
-    """Return the variable that holds a positional argument of the launcher in generated code."""
+    """Return the variable's name that holds a positional launcher argument in generated code."""
     return f"w{index}"
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
-    """Return the source of a key: the scalars, and which of the pointers equal each other.
+    """Return the source of a key: the scalars, and which of the pointers are equal to each other.
 
     Args:
         numbers: Indices of the positional arguments that are scalars.
@@ -110,8 +111,8 @@ def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
     if len(addresses) == 2:
         parts.append(" == ".join(addresses))
     elif addresses:
-        # Usually all addresses differ, which the size of a set shows. The names a0, a1, ... keep
-        # addresses for the rare case that some are equal.
+        # Usually all addresses differ, which the size of a set of them shows. The names a0, a1, ...
+        # hold the addresses for the rare case that some are equal.
         kept = [f"(a{n} := {address})" for n, address in enumerate(addresses)]
         again = ", ".join(f"a{n}" for n in range(len(addresses)))
         count = len(addresses)

@@ -23,11 +23,12 @@ from ttools.profiler.run.origin import kernel_source
 
 Words = tuple[Any, ...]
 
-#: Grid (three), stream, function, packed metadata, launch metadata, two hooks; arguments follow.
+#: The words are the grid (three), stream, function, packed metadata, launch metadata and two hooks,
+#: followed by the arguments.
 _GRID = (0, 1, 2)
 METADATA = 6
 FIRST_ARGUMENT = 9
-#: Compiler options that a launch on the host uses, too.
+#: Compiler options that also affect a launch on the host.
 _OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
 
@@ -64,7 +65,7 @@ class GpuKernel:
 
     @property
     def needs_memory(self) -> bool:
-        """Return whether memory determines the work of launches, or may do so."""
+        """Return whether the work of launches depends, or may depend, on the contents of memory."""
         return self.decides is None or self.decides.memory
 
     def deciding(self, words: Words) -> list[Any] | None:
@@ -74,10 +75,10 @@ class GpuKernel:
         return [words[self._places[n]] for n in self.decides.read]
 
     def code(self, *, counts: bool) -> CallCode:
-        """Return the code that runs at launches of the kernel.
+        """Return the code that runs in each launch of the kernel.
 
         Args:
-            counts: If True, launches have equal keys if their work is equal, apart from work that
+            counts: If True, launches have equal keys if their work is equal, except for work that
                 depends on memory; if False, all launches with the same grid have equal keys.
         """
         optional = sum(kind == "constexpr" for kind in self._signature.values())
@@ -138,7 +139,7 @@ def _of_all(words: Words) -> Hashable:
     try:
         return grid_of(words), tuple(map(_fact, words[FIRST_ARGUMENT:]))
     except TypeError:
-        return object()  # arguments that cannot be hashed: a key that equals no other
+        return object()  # arguments that cannot be hashed: this key equals no other key
 
 
 def _fact(value: Any) -> Hashable:

@@ -1,11 +1,12 @@
 """Copies of the memory that determines the work of launches, for a sample of the launches.
 
-Example: the work of an attention kernel in a decode loop depends on a length that it loads.
-Launches with equal arguments then differ, and a launch can only be counted with the contents of its
-memory at that time. Copying these at every launch would take too long in programs with many
-launches, so the copies are a stratified sample: launches are divided into windows of equal length,
-and one random launch of each window is copied. If there are too many windows, pairs of them are
-joined and one of their two copies is dropped. If there are at most `MOST` launches, all are copied.
+For example, the work of an attention kernel in a decode loop depends on a length that the kernel
+loads. Launches with equal arguments then differ, and each launch can only be counted with the
+contents that its memory had at that time. Copying the contents for every launch would take too long
+in programs with many launches. Therefore the copies form a stratified sample: the launches are
+divided into windows of equal length, and the memory of one random launch of each window is copied.
+If there are too many windows, pairs of windows are joined, and one of their two copies is dropped.
+If there are at most `MOST` launches, the memory of all of them is copied.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any, Generic, TypeVar
 from ttools.core.spec import whole_storage
 from ttools.profiler.gpu.host_memory import HostBytes
 
-#: The largest number of launches of one kind whose copies are kept.
+#: The largest number of launches of one kind for which copies are kept.
 MOST = 32
-#: The limit for the copies of one launch, in bytes.
+#: The limit for the total size of the copies for one launch, in bytes.
 MOST_BYTES = 4 << 20
-#: A storage up to this size is copied completely; of a larger one, only the span of the tensor.
+#: Storages up to this size are copied completely; of larger storages, only the tensor's span is
+#: copied.
 _SMALL = 1 << 20
 
 S = TypeVar("S")
@@ -66,7 +68,7 @@ class StratifiedSample(Generic[S]):
                 if other is not pair[n]
             ]
             self._window *= 2
-            # The window of the current element is twice as long from now on.
+            # From now on, the window of the current element is twice as long.
             self._chosen = -1
         self.kept.append(element)
         return dropped
@@ -118,7 +120,7 @@ def copied(tensors: Sequence[Any]) -> dict[int, CopiedBytes]:
         earlier = copies.get(storage.data_ptr())
         if earlier is not None:
             begin, end = min(begin, earlier.begin), max(end, earlier.begin + len(earlier.content))
-        # A copy of contiguous bytes needs no kernel, which would appear in the profile.
+        # Contiguous bytes are copied without a kernel, which would appear in the profile.
         content = whole_storage(storage)[begin:end].clone()
         copies[storage.data_ptr()] = CopiedBytes(begin, content)
     return copies

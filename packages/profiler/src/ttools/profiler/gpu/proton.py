@@ -1,6 +1,6 @@
-"""Runs a session of Proton, Triton's profiler, in parallel to the program's own sessions.
+"""Runs a session of Proton, Triton's profiler, in parallel with the program's own sessions.
 
-The session continues if the program ends all of Proton's sessions.
+The session continues even if the program ends all of Proton's sessions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProtonOptions:
     hook: Hook | None = None
 
     def file(self, stem: Path) -> Path:
-        """Return the path of the file that Proton writes for a stem."""
+        """Return the path of the file that Proton writes for a given stem."""
         return stem.with_name(stem.name + _SUFFIXES[self.data])
 
 
@@ -126,7 +126,7 @@ def _spared(native: Any, own: int) -> Iterator[None]:
 
     def of_all(single: str) -> Callable[..., None]:
         def act_on_all(*words: Any) -> None:
-            # Numbers of sessions increase, so lower ones are those of earlier sessions.
+            # Session numbers increase, so lower numbers belong to earlier sessions.
             for number in sorted({*range(own), *others} - _ours):
                 with suppress(RuntimeError):  # it has ended
                     getattr(native, single)(number, *words)
@@ -145,5 +145,5 @@ def _spared(native: Any, own: int) -> Iterator[None]:
         yield
 
 
-#: Proton's functions for all sessions, and those for one.
+#: Proton's functions that act on all sessions, and the corresponding functions for one session.
 _ALL = {"finalize_all": "finalize", "activate_all": "activate", "deactivate_all": "deactivate"}

@@ -17,17 +17,18 @@ _OWN = "__proton_launch_metadata"
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The time of a launch on the GPU, or of several that were timed together.
+    """The time of a launch on the GPU, or of several launches that were timed together.
 
     Attributes:
         kernel: Name of the kernel, or of a copy or fill.
         begin: Start in seconds on the file's clock.
-        seconds: Duration of the launch or launches.
-        lane: Name of the device and stream on which it ran.
-        stack: Scopes or functions around the launch, outermost first; empty if the file has none.
+        seconds: Duration of the launch, or total duration of the launches.
+        lane: Name of the device and stream on which the kernel ran.
+        stack: Scopes or functions around the launch, outermost first; empty if the file contains
+            none.
         launches: Number of launches that were timed together.
         kind: Kind of operation; Proton's file contains kernels only.
-        nbytes: Number of bytes of a copy or fill, or of several together.
+        nbytes: Number of bytes of a copy or fill, or total number of several together.
     """
 
     kernel: str
@@ -64,7 +65,7 @@ def kernel_times(raw: bytes) -> list[KernelTime]:
 
 
 def documents(text: str) -> list[Any]:
-    """Return the JSON documents of a file, at least one; a trace has one for each stream.
+    """Return the JSON documents of a file, at least one; a trace has one document per stream.
 
     Raises:
         ValueError: The text is not JSON.

@@ -34,15 +34,16 @@ from ttools.profiler.run.trials import Trials
 class GpuSession:
     """Records the launches of a run on a GPU.
 
-    Proton's file is only read in `finish`, so that the program continues as soon as Proton has
-    ended. Other processes count launches while the program runs; `finish` counts the rest.
+    Proton's file is not read until `finish`, so that the program continues as soon as Proton has
+    ended. Other processes count launches while the program runs; `finish` counts the remaining
+    launches.
 
     Args:
         only: Names of the kernels to profile, or a predicate on names; all by default.
         counts: If False, launches are timed but not counted.
         options: Options of the Proton session.
         keep: Path at which to keep the file that Proton writes; by default it is deleted.
-        repetition: Number of repetitions of launches, and of launches that only warm up.
+        repetition: Number of repetitions of launches, and number of launches that only warm up.
         trials: If True, trials of autotuners are profiled like other launches.
         target: Target of a later analysis, for which other processes disassemble kernels.
 
@@ -68,7 +69,7 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.reported
-        # Proton's traces contain the stack of each launch, but its trees do not.
+        # Proton's traces contain the stack of each launch, but its trees of sums do not.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()
@@ -84,7 +85,8 @@ class GpuSession:
             target=target,
         )
         self._samples: list[Sample] = []
-        #: Proton's file, the copies, and the number of launches at the end of each unfinished run.
+        #: For each unfinished run: Proton's file, the copies, and the number of launches at its
+        #: end.
         self._ended: list[tuple[bytes, CopyRecorder, int]] = []
         self._seen = 0
         self._unseen = ""
@@ -107,7 +109,7 @@ class GpuSession:
 
     @property
     def recorded(self) -> object:
-        """Return the numbers of launches, of unfinished runs and of samples."""
+        """Return a value made of the numbers of launches, of unfinished runs and of samples."""
         return self._watch.made, len(self._ended), len(self._samples)
 
     @property
@@ -158,7 +160,8 @@ class GpuSession:
         """Make samples of the runs that have ended.
 
         Args:
-            progress: Called with the number of counted kinds of launches and their total.
+            progress: Called with the number of kinds of launches counted so far and their total
+                number.
             count: If False, launches that are not counted yet stay uncounted.
         """
         with self._lock:
@@ -195,7 +198,7 @@ class GpuSession:
 
 
 def idle_sentence(times: Sequence[KernelTime], reason: str) -> str:
-    """Return a sentence on idle time of the GPU and on operations that are not timed.
+    """Return a sentence on the GPU's idle time and on operations that were not timed.
 
     Args:
         times: Times of all kernels of a run, and of all recorded copies and fills.
@@ -228,9 +231,9 @@ def idle_sentence(times: Sequence[KernelTime], reason: str) -> str:
 def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -> list[KernelTime]:
     """Return times under the names of the kernels' functions.
 
-    `@triton.jit(repr=...)` gives the compiled kernel another name. `launch_metadata` renames a
-    launch in Proton's file if any session, even one of the program, installs Proton's hook, because
-    the hook affects all sessions.
+    `@triton.jit(repr=...)` gives the compiled kernel a different name. `launch_metadata` renames a
+    launch in Proton's file if any session installs Proton's hook, even one of the program's own
+    sessions, because the hook affects all sessions.
     """
     own = {made.launch.kernel for made in launches}
     aliases: dict[str, str] = {}
@@ -252,9 +255,9 @@ def join(
 ) -> list[Sample]:
     """Return a sample for each time, with the launch to which it belongs.
 
-    The nth time of a kernel belongs to its nth launch. If a kernel has more or fewer times than
-    launches (because of several streams, or of graphs that torch does not manage), its counts are
-    only used if they are equal for all of its launches.
+    The nth time of a kernel belongs to the kernel's nth launch. If a kernel has more or fewer times
+    than launches (because of several streams, or of graphs that torch does not manage), its counts
+    are used only if they are equal for all of its launches.
 
     Args:
         times: Times of all kernels that ran on the GPU, including those of libraries.
@@ -269,7 +272,7 @@ def join(
     matched: Counter[str] = Counter()
     samples: list[Sample] = []
     first = times[0].begin if times else 0.0
-    tried: dict[str, str] = {}  # the kernel of the latest launch on each lane that is a trial
+    tried: dict[str, str] = {}  # for each lane whose latest launch is a trial, its kernel
     between: defaultdict[str, list[Sample]] = defaultdict(list)
     for time in times:
         own = by_name.get(time.kernel, [])
@@ -285,7 +288,7 @@ def join(
                 "left out",
             )
         if own and len(own) != numbers[time.kernel] and any(other.trial for other in own):
-            # It is certainly a trial only if all launches are.
+            # This is certainly a trial only if all launches of the kernel are trials.
             made = made._replace(trial=all(other.trial for other in own))
             if not made.trial:
                 notes.setdefault(time.kernel, _MIXED)
@@ -322,8 +325,8 @@ def join_sums(
 ) -> list[Sample]:
     """Return a sample for each sum of times, with the launches to which it belongs.
 
-    The launches of a kernel in one scope were timed together. If they are equal, the sample has
-    their counts. Sums that consist of trials only are left out.
+    The launches of a kernel in one scope were timed together. If these launches are equal, the
+    sample has their counts. Sums that consist only of trials are left out.
     """
     groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeCall]] = defaultdict(list)
     every: defaultdict[str, list[MadeCall]] = defaultdict(list)
@@ -332,7 +335,7 @@ def join_sums(
         every[made.launch.kernel].append(made)
     samples = []
     for time in times:
-        # Launches without a recorded stack are assumed to be in each scope of the kernel.
+        # Launches without a recorded stack are assumed to be in every scope of the kernel.
         own = groups.get((time.kernel, time.stack), every[time.kernel])
         if own and all(other.trial for other in own):
             trials.add([_sample(time, own[0])])

@@ -15,7 +15,7 @@ from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 
-#: The kind of instruction that reports show for a unit; other units are shown by their own name.
+#: Maps units to the kinds of instructions that reports show; other units keep their own name.
 _KINDS = {
     **dict.fromkeys(("integer", "add", "move", "uniform", "product"), "integer"),
     **dict.fromkeys(("load", "copy", "store"), "global memory"),
@@ -34,12 +34,13 @@ class Executed:
 
     Attributes:
         units: Number of instructions by unit, see `units.unit_of`.
-        lines: Number of instructions by unit, by source line; the key None stands for unknown
+        lines: Number of instructions by unit, for each source line; the key None stands for unknown
             lines.
-        shared: Number of wavefronts: an access to shared memory takes one or more of these passes.
+        shared: Number of wavefronts, which are the passes that an access to shared memory takes
+            (one or more).
         conflicts: Number of additional wavefronts due to lanes that request different words of one
-            bank, by the line of the user's code that makes the access or calls the library
-            function that does; the key None stands for unknown lines.
+            bank, by line of the user's code: the line that makes the access, or that calls the
+            library function which makes it. The key None stands for unknown lines.
     """
 
     units: Counter[str]
@@ -53,7 +54,7 @@ class Executed:
         return self._shares(self.units)
 
     def mix_of_line(self, line: Line) -> Mapping[str, float]:
-        """Return the share of each kind of a line's instructions in those of the kernel."""
+        """Return the share of the kernel's instructions that a line has, for each kind."""
         return self._shares(self.lines.get(line, Counter()))
 
     def _shares(self, units: Counter[str]) -> Mapping[str, float]:
@@ -65,7 +66,7 @@ class Executed:
 
     @property
     def conflict_share(self) -> float | None:
-        """Return the share of wavefronts due to conflicts; None without shared memory."""
+        """Return the share of wavefronts due to conflicts; None if shared memory is not used."""
         return sum(self.conflicts.values()) / self.shared if self.shared else None
 
     @property

@@ -1,6 +1,6 @@
 """Projections of launch times on a GPU that need not be present, with an interval and caveats.
 
-The profiler reports them, and the tuner ranks configurations by them.
+The profiler reports the projections, and the tuner ranks configurations by them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ ASSUMPTIONS = (
 #: The devices to which the constants were fitted.
 _FITTED = ("h100", "h200")
 #: Ratios of measured to projected times, for kernels that were left out of the fit: the interval
-#: that contains nine in ten, and the extremes, which are shown for kernels unlike the fitted ones.
+#: that contains nine in ten ratios, and the extremes, which are shown for kernels that are unlike
+#: the fitted kernels.
 WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
-#: Instructions in the launches of the fit. Integer arithmetic is omitted: all its instructions take
-#: about the same time, so an unknown one does not make the estimate doubtful.
+#: Instructions that occur in the launches of the fit. Integer arithmetic is omitted: all of its
+#: instructions take about the same time, so an unknown integer instruction does not make the
+#: estimate doubtful.
 _SEEN = frozenset(
     name
     for names in (
@@ -63,13 +65,14 @@ class Projection:
 def projection_text(
     projected: float | None, low: float, high: float, outside: str, *, star: bool = False
 ) -> str:
-    """Return a projected time with its interval, and why it is less certain.
+    """Return a projected time with its interval, and the reasons why it is less certain.
 
     Args:
-        projected: Projected seconds; None or NaN for no projection, which gives an empty text.
+        projected: Projected seconds; None or NaN if there is no projection, which gives an empty
+            text.
         low: Lower end of the interval.
         high: Upper end of the interval.
-        outside: The reasons why the projection is less certain; empty if it is not.
+        outside: The reasons why the projection is less certain; empty if there are none.
         star: If True, a star replaces the reasons.
     """
     if not is_known(projected):

@@ -38,7 +38,7 @@ def atomics_on_one(element: str) -> str:
 
 
 def condition_of(device: Device) -> str:
-    """Return the assumptions of bounds on a device, and when they hold."""
+    """Return the assumptions behind bounds on a device, and the condition for them to hold."""
     cache = f", up to {device.cache / 2**20:,.0f} MiB," if device.cache else ""
     return (
         f"{ASSUMPTIONS}; it holds if the data is in memory: data that earlier launches left in the "
@@ -52,10 +52,10 @@ def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
 
 
 def doubts_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> Iterator[str]:
-    """Yield what the bounds of some kernels leave out, and figures that are not confirmed.
+    """Yield what the bounds of some kernels leave out, and which figures are not confirmed.
 
     Args:
-        rows: A row per kernel with `kernel`, `limited_by` and `updates`, see
+        rows: One row per kernel with `kernel`, `limited_by` and `updates`, see
             `report.frames.kernel_frame`.
     """
     rows = list(rows)
@@ -128,7 +128,7 @@ def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
 
 
 def waves_of(programs: float, resident: int, device: Device) -> float:
-    """Return the number of times that the programs fill the device.
+    """Return the number of times that the programs of a launch fill the device.
 
     Args:
         programs: Number of programs of the launch.

@@ -1,11 +1,12 @@
 """Trip counts of the loops in machine code.
 
-If a loop's counter starts, ends and advances by constants, the trip count is read from the code.
+If a loop's counter has a constant start, end and step, the trip count is read from the code.
 Otherwise it is the number of executions of the source lines in the loop, divided by the number of
 copies of the body that the compiler made when it unrolled the loop. The number of copies is derived
-from bytes and operations. Example: a line that loads 4 bytes per lane and iteration and appears as
-four 4-byte load instructions was copied four times, so 1,000 executions are 250 iterations. Lines
-with elementary functions or divisions are not used, because one of these becomes many operations.
+from bytes and operations. For example, if a line loads 4 bytes per lane and iteration and appears
+as four 4-byte load instructions, it was copied four times, so 1,000 executions are 250 iterations.
+Lines with elementary functions or divisions are not used, because each of these becomes many
+operations.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ def trip_counts(code: MachineCode, counts: WorkCounts, warps: int) -> list[float
             for _, instruction in code.body(number)
             if instruction.line in lines
         )
-        # The compiler moves single instructions of other lines into a loop; they do not count.
+        # The compiler moves single instructions of other lines into a loop; such lines are ignored.
         usual = [times for times, n in executions.items() if n >= 0.1 * executions.total()]
         trips[number] = max(usual, default=outer) / _copies(code, number, lines, warps)
     return trips
 
 
 def _copies(code: MachineCode, number: int, lines: Mapping[Line, LineCounts], warps: int) -> int:
-    """Return the smallest number of copies of the source's loop body in a loop of machine code."""
+    """Return the smallest number of copies of a source loop's body in a loop of machine code."""
     flops: Counter[Line] = Counter()
     loaded: Counter[Line] = Counter()
     for _, instruction in code.body(number):

@@ -1,12 +1,14 @@
 """The chain of results that a single warp waits for.
 
-The instructions of the kernel are issued in order, each once its operands are ready. The result is
-the sequence of waits that ends last, as a number of results by the unit that computes them.
-Example: a load, an addition of the loaded value and a store wait for one `load` and one `float`.
+The instructions of the kernel are issued in order, each one as soon as its operands are ready. The
+longest chain is the sequence of waits that ends last. It is given as the number of results per unit
+that computes them. For example, a load, an addition of the loaded value and a store wait for one
+`load` and one `float`.
 
-For a loop, the last of several simulated iterations counts, so that a load that an earlier
-iteration has issued is not waited for in full again. The latencies here are rough and only decide
-which chain is the longest; `model` multiplies the numbers of results by fitted latencies.
+For a loop, the waits are taken from the last of several simulated iterations, because a load that
+an earlier iteration has issued need not be waited for in full again. The latencies here are rough
+and only decide which chain is the longest; `model` multiplies the numbers of results by fitted
+latencies.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from ttools.core.compilation.machine_code import Instruction, MachineCode
 from ttools.profiler.gpu_time.units import unit_of
 
-#: Approximate latencies in cycles; only the order of chains depends on them.
+#: Approximate latencies in cycles; they only affect which chain is the longest.
 LATENCIES: Mapping[str, float] = {
     "load": 600.0,
     "copy": 700.0,
@@ -42,7 +44,7 @@ _SPANS = {"128": 4, "64": 2, "WIDE": 2}
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """A time in cycles, with the chain of results that were waited for until then."""
+    """A time in cycles, with the chain of results that were waited for until this time."""
 
     cycles: float = 0.0
     unit: str = ""
@@ -52,7 +54,7 @@ class _When:
         return _When(self.cycles + cycles, unit, self)
 
     def waited(self) -> Counter[str]:
-        """Return the number of results waited for until then, by unit."""
+        """Return the number of results that were waited for until this time, by unit."""
         results: Counter[str] = Counter()
         at: _When | None = self
         while at is not None and at.before is not None:
@@ -83,8 +85,8 @@ def _body(code: MachineCode, number: int | None) -> dict[str, float]:
     if number is None:
         warp.run(steps)
         return dict(warp.now.waited())
-    # From the second iteration on, loads of the previous one are in flight. Only asynchronous
-    # copies (cp.async) are issued more than one iteration ahead.
+    # From the second iteration on, loads of the preceding iteration are in flight. Only
+    # asynchronous copies (cp.async) are issued more than one iteration ahead.
     warp.run(steps)
     copies = any(instruction.name == "LDGDEPBAR" for instruction in steps)
     if copies:
@@ -142,7 +144,7 @@ class _Warp:
 
 
 def _allowed(instruction: Instruction) -> int | None:
-    """Return the number of groups of copies that may stay in flight after a DEPBAR instruction."""
+    """Return the number of copy groups that may stay in flight after a DEPBAR instruction."""
     match = re.search(r"SB0, (0x[0-9a-f]+)", instruction.operands)
     return int(match[1], 16) if match else None
 

@@ -1,7 +1,8 @@
 """The work of a launch on a GPU: cycles of units, latencies, bytes and atomics.
 
 The work is derived from the machine code and the trip counts of its loops; without machine code, it
-is estimated from the counts of the launch. The rates of a multiprocessor are the published ones.
+is estimated from the counts of the launch. The rates of a multiprocessor are those that NVIDIA
+publishes.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from ttools.profiler.gpu_time.trip_counts import trip_counts
 from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.waits import waits_of
 
-#: A figure of one launch, or an array with the figures of several launches.
+#: One figure of a launch, or an array with this figure of several launches.
 Figure = float | NDArray[np.float64]
 #: Number of f32 lanes of a multiprocessor, if it is not 128 (CUDA C++ Programming Guide).
 _LANES = {"sm_75": 64, "sm_80": 64}
 _SECTOR, _WARP = 32, 32
-#: The steepness of the hit rate as data grows beyond a cache.
+#: Determines how steeply the hit rate falls as the data grows beyond the size of a cache.
 _SUDDEN = 4
 #: Atomics update sectors in the last-level cache, whose slices interleave at this many bytes.
 _SLICE, _SLICES = 512, 96
@@ -47,10 +48,10 @@ class Access:
     Attributes:
         kind: Kind of the access: `load`, `store` or `atomic`.
         requested: Number of bytes that the lanes request.
-        sectors: Total size of the sectors that requests of warps move, relative to the requested
+        sectors: Total size of the sectors that requests of warps move, divided by the requested
             bytes.
-        tile_sectors: Total size of the sectors that whole tiles touch, relative to the requested
-            bytes. These sectors pass the L1 cache.
+        tile_sectors: Total size of the sectors that whole tiles touch, divided by the requested
+            bytes. These sectors pass through the L1 cache.
     """
 
     kind: str
@@ -67,7 +68,7 @@ class Blocks:
         warps: Number of warps per program.
         resident: Number of programs that a multiprocessor holds at once.
         shared: Bytes of shared memory per program.
-        spilled: Bytes of registers per program that are kept in local memory.
+        spilled: Bytes of spilled registers per program, which are kept in local memory.
     """
 
     warps: int
@@ -84,20 +85,20 @@ class Work:
         even: Average number of programs per multiprocessor.
         waves: Number of times that the programs fill the device, at least one.
         cycle: Duration of a multiprocessor's clock cycle in seconds.
-        units: Cycles of a multiprocessor's busiest unit per program.
-        shared: Cycles of shared memory per program.
-        issued: Instructions on the longest chain of a warp.
-        steps: Results of arithmetic on this chain.
-        near: Results of shared memory and special functions on this chain.
-        far: Results of memory on this chain.
-        barriers: Barriers on this chain.
-        groups: Matrix instructions on this chain.
+        units: Number of cycles per program of the busiest unit of a multiprocessor.
+        shared: Number of cycles of shared memory per program.
+        issued: Number of instructions on the longest chain of a warp.
+        steps: Number of results of arithmetic on this chain.
+        near: Number of results of shared memory and special functions on this chain.
+        far: Number of results of memory on this chain.
+        barriers: Number of barriers on this chain.
+        groups: Number of matrix instructions on this chain.
         memory: Time in seconds to move the touched bytes once, in whole sectors.
         cache_ratio: Size of the last-level cache, as a multiple of the touched bytes.
-        cache: Time in seconds, at the memory's rate, to move the bytes that pass the L1 caches,
-            including spilled registers that these cannot hold.
+        cache: Time in seconds to move, at the memory's rate, the bytes that pass through the L1
+            caches, including spilled registers that these caches cannot hold.
         matrix: Time of the matrix units in seconds.
-        changed: Sectors that atomics update in the busiest slice of the last-level cache.
+        changed: Number of sectors that atomics update in the busiest slice of the last-level cache.
         contended: Average number of atomic updates per address.
     """
 
@@ -178,9 +179,9 @@ def work_of(
 def _updated(counts: WorkCounts) -> int:
     """Return the number of different bytes that atomics update.
 
-    These are the different bytes that the launch writes, minus the bytes that plain stores request.
-    If the difference is not positive, because stores write some places twice, return the number of
-    different bytes that the launch writes.
+    This is the number of different bytes that the launch writes, minus the bytes that plain stores
+    request. If the difference is not positive, because some bytes are stored twice, return the
+    number of different bytes that the launch writes.
     """
     difference = counts.unique_stored - counts.total.stored
     return difference if difference > 0 else counts.unique_stored
@@ -207,7 +208,7 @@ def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
 
 
 def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
-    """Return how many bytes all requests move, extrapolated from the accesses that are known."""
+    """Return how many bytes all requests move, extrapolated from the known accesses."""
     requested = sum(access.requested for access in accesses)
     if not requested:
         return float(total)
@@ -229,7 +230,7 @@ def _cycles(executed: Counter[str], lanes: int) -> float:
 
 
 def _estimated(counts: WorkCounts, threads: int) -> tuple[Counter[str], Mapping[str, float], float]:
-    """Estimate instructions of a warp by unit, waits, and wavefronts without machine code.
+    """Estimate a warp's instructions and waits by unit, and its wavefronts, without machine code.
 
     Each thread is assumed to execute an equal part of the operations, and of accesses of 16 bytes.
     """

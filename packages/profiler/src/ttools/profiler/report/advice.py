@@ -1,6 +1,7 @@
 """Advice on the costs of a kernel on a GPU, with the figure that shows each cost.
 
-For each rule, `benchmarks/advice_pairs.py` has a kernel before and after following the advice.
+For each rule, `benchmarks/advice_pairs.py` has one version of a kernel before and one after
+following the advice.
 """
 
 from __future__ import annotations
@@ -38,29 +39,31 @@ Kind = Literal[
     "idle_mask",
     "index_division",
 ]
-#: An access is reported if it moves at least this multiple of the necessary sectors.
+#: An access is reported if it moves at least this many times the necessary number of sectors.
 _WASTE = 2.0
-#: The smallest ratio of L1 to memory bandwidth per multiprocessor, that of a B200: 128 to 29 bytes
-#: a clock. Memory moves 18 bytes on an H200 and 5 on an A40, by their datasheets.
+#: The smallest ratio of L1 to memory bandwidth per multiprocessor, which is that of a B200: 128 to
+#: 29 bytes per clock cycle. By the datasheets, memory moves 18 bytes per cycle on an H200 and 5 on
+#: an A40.
 _L1_PER_MEMORY = 128 / 29
 #: A line is reported if masks disable at least this share of its lanes.
 _MASKED = 0.25
 #: Occupancy is reported if it is below this share and limited by shared memory.
 _OCCUPANCY = 0.25
-#: Repetition is reported if a program loads or updates a byte at least this many times.
+#: Repeated accesses are reported if a program loads or updates a byte at least this many times.
 _AGAIN = 2.0
-#: A tile is reported if its bank conflicts are at least this share of the wavefronts.
+#: A tile is reported if its bank conflicts cause at least this share of the wavefronts.
 _CONFLICTS = 0.25
 #: A division is reported if a program repeats it at least this many times with the same divisor,
 #: and if its line executes at least this share of the kernel's instructions.
 _DIVISIONS, _DIVIDING = 4, 0.25
-#: The mask of a load in a loop is reported if a program executes it at least this many times, if it
-#: disables no lane, and if the kernel executes this share fewer instructions without such masks.
+#: The mask of a load in a loop is reported if a program executes the load at least this many times,
+#: if the mask disables no lane, and if the kernel executes at least this share fewer instructions
+#: without such masks.
 _IDLE, _IDLE_SHARE = 4, 0.1
-#: Divisions of indices are reported if the kernel executes this share fewer instructions with
-#: constant divisors.
+#: Divisions of indices are reported if constant divisors save this share of the kernel's
+#: instructions.
 _INDEX_SHARE = 0.1
-#: An access gets no hint if it moves less than this share of a launch's bytes.
+#: No hint is given for an access that moves less than this share of a launch's bytes.
 MATTERS = 0.05
 
 
@@ -72,7 +75,7 @@ class Hint:
         kind: Kind of the cost, such as `spilling`.
         kernel: Name of the kernel.
         config: Configuration of the autotuner, as text; empty without one.
-        location: Position in the source; None if it concerns the whole kernel.
+        location: Position in the source; None if the advice concerns the whole kernel.
         number: The figure that `evidence` states.
         evidence: Sentence that states the cost with its figure.
         advice: Change to the kernel or its launch that may reduce the cost.
@@ -123,7 +126,7 @@ def grouped_advice(hints: Iterable[Hint]) -> list[Advice]:
 
 
 def lines_text(locations: Iterable[SourceLocation]) -> str:
-    """Return the lines of one or several files: `kernel.py:12, 14`."""
+    """Return the line numbers in one or several files as text, such as `kernel.py:12, 14`."""
     by_file: dict[str, list[str]] = {}
     for location in locations:
         by_file.setdefault(shown_path(location.file), []).append(str(location.line))
@@ -137,9 +140,9 @@ def advise(
 
     Args:
         evidence: Facts about the launches of one signature.
-        alike: The same for all signatures of the kernel.
-        line_costs: If True, the kernel may be compiled again to determine what masks and divisions
-            of indices cost.
+        alike: The facts about all signatures of the kernel.
+        line_costs: If True, the kernel may be compiled again to determine the cost of masks and of
+            divisions of indices.
     """
     rules = dict(_RULES)
     if line_costs:
@@ -160,12 +163,13 @@ def advise(
     ]
     if all(hint.kind != "bank_conflicts" for hint in hints):
         return hints
-    # The transposition also narrows the accesses to operands, so hints on alignment do not help.
+    # The transposition also narrows the accesses to operands of products, so hints on alignment do
+    # not help there.
     operands = product_operands(evidence.inspection.compilation.texts["ttir"])
     return [hint for hint in hints if hint.kind != "narrow_access" or hint.location not in operands]
 
 
-#: The location, figure, evidence and advice of each hint.
+#: For each hint, its location, figure, evidence and advice.
 Hints = Iterator[tuple[SourceLocation | None, float, str, str]]
 
 
@@ -177,11 +181,11 @@ def _matters(evidence: Evidence, moved: float) -> bool:
 
 def _uncoalesced(evidence: Evidence) -> Hints:
     for access in evidence.accesses:
-        # Waste due to narrow accesses of adjacent groups is reported as `narrow_access`.
+        # Waste that narrow accesses to adjacent groups cause is reported as `narrow_access`.
         waste = access.sectors / access.ideal if access.bits == access.possible_bits else 1.0
         if waste < _WASTE or not _matters(evidence, access.trace.requested * waste):
             continue
-        # The next instructions may find the rest of a sector in the L1 cache.
+        # The following instructions may find the rest of a sector in the L1 cache.
         parts = _parts(access, evidence.accesses)
         cached = access.tile_sectors < _WASTE * access.tile_ideal or _filled(access, parts)
         if cached and waste <= _L1_PER_MEMORY:
@@ -201,9 +205,10 @@ def _named(kind: str) -> str:
 
 
 def _parts(access: AccessQuality, others: Sequence[AccessQuality]) -> int:
-    """Return the number of accesses, including this one, to different elements of its sectors.
+    """Return the number of accesses, including this one, to different elements of the same sectors.
 
-    For example, one load reads the even elements of a tensor of pairs, and another the odd ones.
+    For example, one load reads the even elements of a tensor of pairs, and another load reads the
+    odd elements.
     """
     own = access.trace
     parts = [
@@ -220,7 +225,7 @@ def _filled(access: AccessQuality, parts: int) -> bool:
     """Return whether other accesses use the remaining bytes of an access's sectors.
 
     Args:
-        parts: Number of accesses in these sectors, see `_parts`.
+        parts: Number of accesses to these sectors, see `_parts`.
     """
     return parts * access.tile_ideal * _WASTE > access.tile_sectors and parts > 1
 
@@ -229,7 +234,7 @@ def _coalescing(access: AccessQuality, parts: int) -> str:
     """Return advice on how to give adjacent addresses to the threads of a warp.
 
     Args:
-        parts: Number of accesses in the sectors of this access, see `_parts`.
+        parts: Number of accesses to the sectors of this access, see `_parts`.
     """
     if access.trace.kind == "atomic" and not access.regular:
         return (
@@ -287,7 +292,7 @@ def _narrow(evidence: Evidence) -> Hints:
 
 
 def _promise(access: AccessQuality) -> str:
-    """Return advice on compiler hints that are true for the sampled tiles, with conditions."""
+    """Return advice on compiler hints that hold for the sampled tiles, and their conditions."""
     wide = max(access.group)
     group = f"[{', '.join(map(str, access.group))}]"
     return (
@@ -367,7 +372,7 @@ def _requested(line: LineCounts) -> float:
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 
-#: The number of bytes of tiles that a program can keep in registers, besides its results.
+#: Total size in bytes of the tiles that a program can keep in registers, besides its results.
 _KEPT = 64 * 1024
 _KEEP = "load the tile once before the loop and keep it in registers, or interchange the loops"
 
@@ -377,7 +382,8 @@ def _again(evidence: Evidence) -> Hints:
         trace, reuse = access.trace, access.trace.reuse
         # The compiler may have hoisted the load out of its loop.
         again = trace.again if access.nested and trace.kind == "load" else 0.0
-        # A program can only keep whole tiles, so parts that tiles share are loaded several times.
+        # A program can keep only whole tiles, so parts shared by several tiles are loaded several
+        # times.
         again = min(again, reuse.again)
         if again < _AGAIN or not _matters(evidence, trace.requested):
             continue
@@ -423,7 +429,7 @@ def _bank_conflicts(evidence: Evidence) -> Hints:
         operand = None if place is None else operands.get(place)
         if place is None or operand is None or access.adjacent_axis in (None, operand.inner):
             continue
-        # Machine code has the names of files without their folders.
+        # Machine code contains file names without their directories.
         conflicts = executed.conflicts.get((Path(place.file).name, place.line), 0.0)
         share = conflicts / executed.shared if executed.shared else 0.0
         if share >= _CONFLICTS and operand.bits != _TRANSPOSED_BITS:
@@ -476,7 +482,7 @@ def _idle_masks(evidence: Evidence, alike: Sequence[Evidence]) -> Hints:
 
     Args:
         evidence: Facts about the launches of one signature.
-        alike: The same for all signatures of the kernel.
+        alike: The facts about all signatures of the kernel.
     """
     counts = evidence.counts
     if counts is None or evidence.inspection.machine_code is None:
@@ -510,7 +516,7 @@ def _idle_masks(evidence: Evidence, alike: Sequence[Evidence]) -> Hints:
 
 
 def _index_divisions(evidence: Evidence) -> Hints:
-    """Yield divisions of indices by parameters that cost many instructions."""
+    """Yield divisions of indices by parameters if these divisions cost many instructions."""
     counts = evidence.counts
     if counts is None or evidence.inspection.machine_code is None:
         return
@@ -550,7 +556,7 @@ _SPECIALISE = (
     "of the block, and leave the mask out then; or mask only the last iteration"
 )
 
-#: Width of the elements that instructions of a GPU transpose when they load operands of products.
+#: Width in bits of the elements that a GPU can transpose when it loads operands of products.
 _TRANSPOSED_BITS = 16
 
 _RULES: dict[Kind, Callable[[Evidence], Hints]] = {

@@ -1,7 +1,8 @@
 """The analysis of a profiled run for a device and a target, and its result.
 
 `analyse` groups samples by launch signature, compiles the kernels for the target, and adds
-projections, accesses and advice. Its result is complete: reading its attributes computes nothing.
+projections, accesses and advice. The result is complete: reading its attributes causes no further
+computation.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class Progress:
     Attributes:
         stage: `counting` after a run on a GPU, then `analysing` kernels and their launch
             signatures.
-        done: Number of kinds of launches counted, or of specialisations and signatures analysed.
-        total: Total number of these, as far as it is known.
+        done: Number of kinds of launches that are counted, or of specialisations and signatures
+            that are analysed.
+        total: Total number of kinds, or of specialisations and signatures, as far as it is known.
     """
 
     stage: Literal["counting", "analysing"]
@@ -106,20 +108,21 @@ class ProfileAnalysis(Result):
         device: The device whose roofline bounds launches; None for no device.
         target: The target for which kernels were compiled; None for no target.
         samples: Every launch in order, and every copy and fill of memory on a GPU.
-        frame: A row per kernel and configuration.
-        signatures: A row per launch signature: launches of one specialisation and grid with equal
-            work. Figures of a target's compiler and projections are limited to the 256 signatures
-            of a kernel and configuration that request most.
-        lines: A row per source line.
-        accesses: A row per access to tiles in memory, by the warps of the target; empty without a
+        frame: One row per kernel and configuration.
+        signatures: One row per launch signature: launches of one specialisation and grid with equal
+            work. Figures from the target's compiler and projections are given only for the 256
+            signatures of each kernel and configuration that request the most bytes.
+        lines: One row per source line.
+        accesses: One row per access to tiles in memory, by the warps of the target; empty without a
             target or counts.
         evidence: Facts about each signature on the target.
-        advice: Costs on the target. A signature is considered if it has a twentieth of its kernel's
-            bytes or time; of equal hints, the one for the larger launch is given.
+        advice: Advice on costs on the target. A signature is considered if it has at least a
+            twentieth of its kernel's bytes or time; of equal hints, the one for the larger launch
+            is given.
         inspections: The compiled specialisations. Kernels that do not compile, or whose machine
             code cannot be read, are left out and named in `notes`.
-        tree: Scopes, or Python's functions, with the kernels launched in them.
-        trials: Trials of autotuners on a GPU, which are left out.
+        tree: Scopes, or Python functions, with the kernels launched in them.
+        trials: Trials of autotuners on a GPU, which are left out of the figures.
         notes: Reasons why kernels were not counted, compiled or matched with times, by kernel.
         unseen: A sentence on GPU time that no figure includes; empty on the CPU.
         compilations: The compilations of the run with their causes; None if they were not observed.
@@ -196,8 +199,8 @@ class Compiler:
     ) -> Iterator[None]:
         """Compile kernels, and read the results in other threads during the `with` block.
 
-        NVIDIA's disassembler takes a quarter of a second to start, so disassembling kernel by
-        kernel would take longer than everything else.
+        NVIDIA's disassembler takes a quarter of a second to start. If the kernels were disassembled
+        one after the other, this would take longer than all other steps.
 
         Args:
             sources: The kernels to compile.
@@ -258,9 +261,10 @@ def analyse(
         device: The device whose roofline bounds launches.
         target: The target for which kernels are compiled.
         compiler: Holds the kernels that earlier analyses have compiled.
-        complete: If False, skip everything slow: remaining counting and all compilation.
-        line_costs: If True, kernels are compiled again to determine what masks and divisions of
-                indices cost.
+        complete: If False, skip everything slow: counts that are still missing, and all
+            compilation.
+        line_costs: If True, kernels are compiled again to determine the cost of masks and of
+            divisions of indices.
         progress: Called whenever the analysis has advanced.
     """
     inspections: list[Inspection] = []
@@ -332,8 +336,8 @@ class _Analysis:
         """Return all figures of the run.
 
         Args:
-            line_costs: If True, kernels are compiled again to determine what masks and divisions of
-                indices cost.
+            line_costs: If True, kernels are compiled again to determine the cost of masks and of
+                divisions of indices.
         """
         rows = self._rows
         notes = dict(self._session.notes)
@@ -441,7 +445,7 @@ class _Analysis:
         return frame
 
     def _add_instructions(self, frame: pd.DataFrame, keys: Sequence[_Kernel]) -> None:
-        """Add the instruction mix of each kernel's signature that requests most bytes in total."""
+        """Add the instruction mix of each kernel's signature that requests most bytes overall."""
         largest = self._executed(lambda evidence: (evidence.kernel, evidence.config))
         executed = [largest.get(key) for key in keys]
         frame["instruction_mix"] = [dict(own.mix) if own else None for own in executed]
@@ -457,7 +461,7 @@ class _Analysis:
         return self._executed(lambda evidence: evidence.kernel)
 
     def _executed(self, key: Callable[[Evidence], _K]) -> dict[_K, Executed]:
-        """Return the instructions of the signatures that request most bytes in total, by a key."""
+        """Return the instructions of the signature that requests most bytes in total, per key."""
         largest: dict[_K, tuple[float, Evidence]] = {}
         for evidence in self._evidence:
             if evidence.inspection.machine_code is None or evidence.counts is None:

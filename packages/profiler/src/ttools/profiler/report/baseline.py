@@ -25,8 +25,8 @@ def costs_of(
     """Return bytes, operations and sectors of the largest launch, and the time of all launches.
 
     The largest launch is the one that requests the most bytes. The time is the projected time on
-    the target. Counts that depend on memory are used for the time only, because comparisons of the
-    time have a tolerance.
+    the target. Counts that depend on memory are used only for the time, because only times are
+    compared with a tolerance.
 
     Args:
         inspection: The kernel, compiled for the target.
@@ -35,7 +35,7 @@ def costs_of(
 
     Returns:
         None if there is no launch of this specialisation, or if its counts depend on the order of
-        programs, so that another run may count differently.
+        programs, so that the counts of another run may differ.
     """
     own = [
         sample

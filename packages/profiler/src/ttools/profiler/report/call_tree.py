@@ -24,11 +24,13 @@ class Node:
 
     Attributes:
         name: Name of the scope, function, kernel or operation.
-        seconds: Time of all launches in the node and below.
-        launches: Number of launches in the node and below.
-        flops: Operations of all launches in the node and below; None if any of them is unknown.
-        bytes: Requested bytes of all launches in the node and below; None if any is unknown.
-        metrics: Sums of figures that the program reported for the scope; they replace counts.
+        seconds: Time of all launches in this node and its descendants.
+        launches: Number of launches in this node and its descendants.
+        flops: Operations of all launches in this node and its descendants; None if the operations
+            of any launch are unknown.
+        bytes: Requested bytes of all launches in this node and its descendants; None if the bytes
+            of any launch are unknown.
+        metrics: Sums of figures that the program reported for the scope; these replace counts.
         children: Child nodes by name, in the order of their first launches.
     """
 
@@ -49,7 +51,7 @@ class Node:
         return child
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
-        """Yield this node and all below with their depths, parents first."""
+        """Yield this node and all of its descendants with their depths, parents first."""
         yield depth, self
         for child in self.children.values():
             yield from child.walk(depth + 1)
@@ -138,7 +140,7 @@ def call_tree(
 
 
 def work_of(sample: Sample) -> tuple[float | None, float | None]:
-    """Return the operations and bytes of a sample: as its kernel reports them, or as counted."""
+    """Return the operations and bytes of a sample, as its kernel reports them, else as counted."""
     counts, metrics = sample.counts, sample.metrics
     flops = flops_of(metrics)
     moved = metrics.get("bytes")
@@ -153,7 +155,7 @@ def _plus(total: float | None, more: float | None) -> float | None:
 
 
 def _prefer_reported(node: Node) -> None:
-    """Replace counts by the figures that the program reported for scopes, and add them up."""
+    """Replace counts by the figures that the program reported for scopes, and update the sums."""
     for child in node.children.values():
         _prefer_reported(child)
     if any(_is_reported(below) for _, below in node.walk() if below is not node):

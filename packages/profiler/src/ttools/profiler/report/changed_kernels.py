@@ -1,4 +1,4 @@
-"""The instructions that a kernel saves if its TTIR is changed, by compiling the changed text."""
+"""Determines which instructions a kernel saves if its TTIR is changed, by compiling the change."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def with_changes(
     Args:
         ttir: Text of a kernel.
         pattern: Regular expression that matches the operations which may be replaced.
-        numbers: Numbers of the matches that are replaced, from 0.
-        changed: Returns the new text for the number of a match and the match.
+        numbers: Indices of the matches that are replaced, starting at 0.
+        changed: Function that returns the new text, given the index of a match and the match.
     """
     parts, end = [], 0
     for number, match in enumerate(pattern.finditer(ttir)):

@@ -20,7 +20,7 @@ from ttools.core.json_document import Amount, read_json_document
 from ttools.profiler.intervals import BETWEEN_RUNS, difference
 
 SCHEMA = "ttools.profile/1"
-#: The line number of a function on Python's stack, which changes when the program is edited.
+#: The line number of a function on Python's stack; it changes when the program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
 #: Scopes from the outermost, kernel and configuration.
@@ -37,15 +37,17 @@ class Change:
     Attributes:
         scope: Scopes around its launches, from the outermost; empty if there are none.
         config: Configuration of the autotuner, as text; empty without one.
-        base_s: Median seconds of a launch on the first side; None if it was not launched there.
-        new_s: Median seconds of a launch on the second side; None if it was not launched there.
+        base_s: Median seconds of a launch on the first side; None if the kernel was not launched
+            there.
+        new_s: Median seconds of a launch on the second side; None if the kernel was not launched
+            there.
         base_runs: Number of profiles of the first side that launch the kernel.
         new_runs: Number of profiles of the second side that launch the kernel.
-        ratio: Typical time on the second side, divided by that on the first.
+        ratio: Typical time on the second side, divided by the typical time on the first side.
         low: Lower end of the ratio's interval.
         high: Upper end of the ratio's interval.
         verdict: `slower` or `faster` if the interval excludes equal times and reaches the
-            threshold, `same` if it is within the threshold, else `inconclusive`.
+            threshold, `same` if the interval is within the threshold, otherwise `inconclusive`.
     """
 
     scope: tuple[str, ...]
@@ -163,11 +165,11 @@ def _joined(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, list[list[fl
 
 
 def compare(base: Runs, new: Runs, threshold: float, *, on_cpu: bool = False) -> list[Change]:
-    """Compare each kernel of two sides, in the order of the first.
+    """Compare each kernel of two sides, in the order of the first side.
 
     Args:
-        base: Seconds of launches, by run.
-        new: Seconds of launches of the second side, by run.
+        base: Launch times of the first side in seconds, by run.
+        new: Launch times of the second side in seconds, by run.
         threshold: Relative change of time that matters; see `intervals.verdict`.
         on_cpu: True if times are from the CPU, which other programs share.
     """

@@ -15,7 +15,7 @@ from ttools.profiler.report.json import as_data
 
 @formats_of(ProfileAnalysis)
 def formats_of_profile(profiled: ProfileAnalysis) -> Formats:
-    """Return a function for each format, in addition to text and Markdown."""
+    """Return the formats beyond text and Markdown, with a function for each of them."""
     return {
         "json": lambda: json_text(as_data(profiled)),
         "csv": lambda: csv_text(profiled.frame),

@@ -46,16 +46,16 @@ def kernel_frame(
     compiled: Sequence[Inspection] | None = None,
     overheads: Mapping[tuple[str, str], Sequence[float]] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """Return a row per kernel and configuration, the longest total time first.
+    """Return one row per kernel and configuration, sorted by total time, longest first.
 
-    If the work of launches depends on memory and not every launch was counted, rates, intensity and
-    bounds are missing, because the means of the counts are estimates. Missing numbers are NaN.
+    If the work of launches depends on memory and not every launch was counted, the means of the
+    counts are estimates, so rates, intensity and bounds are missing. Missing numbers are NaN.
 
     Args:
         samples: Launches of a run.
         device: The device whose roofline bounds launches.
         on_device: True if the samples were timed on this device.
-        compiled: Compiled kernels; if None, their columns are omitted.
+        compiled: Compiled kernels; if None, the columns derived from them are omitted.
         overheads: The host's overhead of each call in seconds, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
@@ -72,7 +72,7 @@ def kernel_frame(
     present += ["measured"] if device and on_device else []
     for row in rows:
         derive(row, KERNELS, present)
-    # Columns from the first one that needs machine code onwards are added later.
+    # The first column that needs machine code and all columns after it are added later.
     last = next(n for n, metric in enumerate(KERNELS) if metric.needs == "cuda")
     frame = pd.DataFrame(rows, columns=column_names(KERNELS[:last], *present))
     if len(frame):
@@ -140,7 +140,7 @@ def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[st
 
 
 def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> dict[str, Any]:
-    """Return the mean work of launches, given counts and the number of launches that have them."""
+    """Return the mean work of launches, given pairs of counts and their number of launches."""
     # Sums are divided instead of multiplied by a reciprocal, so that the mean of equal counts is
     # exactly this count.
     launches = sum(n for _, n in counted)
@@ -181,7 +181,7 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
 
 
 def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
-    """Return the means of figures that the kernel reported for all its launches."""
+    """Return the means of the figures that a kernel reported for all of its launches."""
     flops = [flops_of(sample.metrics) for sample in samples]
     moved = [sample.metrics.get("bytes") for sample in samples]
     reported = {"flops": flops, "bytes": moved}
@@ -198,7 +198,7 @@ def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
 
 
 def signature_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame of rows of `signature_row`, the longest total time of each kernel first."""
+    """Return a frame of rows of `signature_row`, sorted by total time within each kernel."""
     frame = pd.DataFrame(list(rows), columns=[metric.name for metric in SIGNATURES])
     return frame.sort_values(
         ["kernel", "config", "total_s"],
@@ -218,9 +218,10 @@ def signature_row(
 
     Args:
         signature: The launches of the signature.
-        specialisation: Text that distinguishes the specialisation from the kernel's others.
+        specialisation: Text that distinguishes this specialisation from the kernel's other
+            specialisations.
         device: The device whose roofline bounds the launches.
-        inspection: The kernel compiled for the target; None if there is none.
+        inspection: The kernel compiled for the target; None if it is not compiled.
     """
     counts = signature.sample.counts
     row: dict[str, Any] = {
@@ -254,7 +255,7 @@ def signature_row(
 
 # --- accesses -------------------------------------------------------------------------------------
 
-#: Columns that a row of accesses takes from the row of its signature.
+#: Columns of a signature's row that are copied to the rows of its accesses.
 _OF_SIGNATURE = ("kernel", "config", "grid", "specialisation", "launches")
 
 
@@ -304,7 +305,7 @@ _Line = tuple[str, str, int]
 def line_frame(
     samples: Sequence[Sample], executed: Mapping[str, Executed] | None = None
 ) -> pd.DataFrame:
-    """Return a row per kernel and line of source, over all launches, in the order of the source.
+    """Return one row per kernel and source line, over all launches, in the order of the source.
 
     Times are NaN for kernels that were not sampled.
 
@@ -353,7 +354,7 @@ def line_frame(
 
 
 def _instructions(executed: Executed | None, line: _Line) -> dict[str, Any]:
-    """Return a line's share of the instructions; nothing if the instructions are unknown."""
+    """Return a line's share of the instructions; an empty dictionary if they are unknown."""
     if executed is None:
         return {}
     mix = executed.mix_of_line((PurePath(line[1]).name, line[2]))

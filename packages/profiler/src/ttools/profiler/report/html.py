@@ -34,7 +34,8 @@ from ttools.profiler.report.summary import page_summary
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
-#: The largest number of launches in the timeline, the longest ones; more make a page slow.
+#: The largest number of launches in the timeline, which shows the longest ones; more would make a
+#: page slow.
 _MOST_EVENTS = 20_000
 _MOST_LINES = 400
 _MOST_HOT = 8
@@ -165,7 +166,7 @@ def _is_timed(lines: Mapping[int, Any]) -> bool:
 
 
 def _weight(row: Mapping[str, Any]) -> float:
-    """Return the weight that colours a line without a time, from its bytes and operations."""
+    """Return a weight by which lines without a time are coloured, from bytes and operations."""
     return float(max(row["loaded"] + row["stored"] + row["atomic"], row["flops"] / 10))
 
 
@@ -174,7 +175,7 @@ def _time_weight(row: Mapping[str, Any]) -> float:
 
 
 def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
-    """Return the lines that take most time; if no times are known, those that do most work."""
+    """Return the lines that take the most time, or that do the most work if no times are known."""
     rows = [finite(row) for row in profiled.lines.to_dict("records")]
     timed = any(row["time_s"] for row in rows)
 
@@ -242,7 +243,7 @@ def _roofline(
 
 
 def _point(row: Mapping[str, Any], on_device: bool) -> dict[str, Any] | None:
-    """Return a kernel's intensity and rate, measured, else projected, else bounded.
+    """Return a kernel's intensity and its measured rate, or else its projected or bounding rate.
 
     The rate has an interval if it is projected.
     """

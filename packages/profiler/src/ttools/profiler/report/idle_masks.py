@@ -1,8 +1,8 @@
-"""The cost of masks of loads in loops: a kernel is compiled again without them.
+"""The cost of masks of loads in loops, determined by compiling a kernel again without them.
 
-The mask of a load costs more than its comparison: the load becomes conditional, its other lanes
+The mask of a load costs more than its comparison: the load becomes conditional, its disabled lanes
 must be filled, and the compiler may choose narrower instructions. The cost is therefore measured as
-the difference between the instructions of two compilations.
+the difference between the numbers of instructions of two compilations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.ir.parser import parse_module
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.report.changed_kernels import saved_share, with_changes
 
-#: A load of a tile through pointers with a mask, and perhaps with values for the other lanes.
+#: A load of a tile through pointers, possibly with a mask and with values for the disabled lanes.
 _MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:, %[\w#:]+)?)?")
 
 
@@ -29,8 +29,8 @@ _MASKED_LOAD = re.compile(r"(?P<load>\btt\.load %[\w#:]+)(?P<mask>, %[\w#:]+(?:,
 def masked_loads_in_loops(ttir: str) -> dict[SourceLocation, tuple[int, ...]]:
     """Return the numbers of the loads in loops whose masks are computed there, by location.
 
-    The loads of the text are numbered in order. Masks that depend on loaded tiles, such as
-    `index >= 0`, are left out, because the sizes of a launch do not determine them.
+    The loads of the text are numbered in order. Masks that depend on loaded tiles, such as `index
+    >= 0`, are left out, because they are not determined by the sizes of a launch.
     """
     loads = [op for op in parse_module(ttir).walk() if op.has(LOADS) and op.name == "tt.load"]
     if len(loads) != len(_MASKED_LOAD.findall(ttir)):
@@ -45,7 +45,7 @@ def masked_loads_in_loops(ttir: str) -> dict[SourceLocation, tuple[int, ...]]:
 
 
 def _depends_on_tile(mask: Value) -> bool:
-    """Return whether elements of tensors determine a mask; loaded scalars are lengths of loops."""
+    """Return whether a mask depends on loaded tiles; loaded scalars count as lengths of loops."""
 
     def operands(value: Value) -> list[Value]:
         return [] if value.defining_op is None else list(value.defining_op.operands)

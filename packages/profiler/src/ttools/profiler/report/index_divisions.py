@@ -1,9 +1,10 @@
 """Divisions of integer tiles by numbers that a launch passes to a kernel.
 
-GPUs have no instruction for integer division, so each one becomes some twenty instructions (about a
-hundred for 64 bits). If the divisor is a constant, a multiplication and a shift are sufficient. The
-cost is therefore measured as the difference between the instructions of two compilations: the
-second one divides by a constant that is no power of two, the least favourable case.
+GPUs have no instruction for integer division, so each division becomes some twenty instructions
+(about a hundred for 64 bits). If the divisor is a constant, a multiplication and a shift are
+sufficient. The cost is therefore measured as the difference between the numbers of instructions of
+two compilations: the second one divides by a constant that is not a power of two, which is the
+least favourable case.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ttools.ir.dialects.traits import CONSTANT, DIVIDES, ELEMENTWISE, VIEW
 from ttools.ir.parser import parse_module
 from ttools.profiler.report.changed_kernels import with_changes
 
-#: Text of a quotient or remainder of tiles: indentation, result, operation, dividend, divisor and
+#: Text of a division or remainder of tiles: indentation, result, operation, dividend, divisor and
 #: type.
 _DIVISION = re.compile(
     r"^(?P<indent> *)(?P<head>%[\w#:]+ = arith\.(?:div|rem)[su]i %[\w#:]+, )(?P<divisor>%[\w#:]+)"
@@ -34,12 +35,12 @@ _CONSTANT = 7
 
 @dataclass(frozen=True)
 class IndexDivision:
-    """Divisions of integer tiles in one line, by a number that depends on parameters only.
+    """Divisions of integer tiles on one line, by a number that depends on parameters only.
 
     Attributes:
         location: Position of the first division.
         parameters: Names of the parameters that determine the divisors.
-        numbers: Numbers of the divisions among those in the text of the kernel.
+        numbers: Indices of these divisions among all divisions in the text of the kernel.
     """
 
     location: SourceLocation
@@ -88,7 +89,7 @@ def _is_division(op: Operation) -> bool:
 
 
 def _names(divisor: Value, parameters: Collection[Value]) -> list[str]:
-    """Return the names of the parameters if they alone determine a value; else nothing."""
+    """Return the names of the parameters that alone determine a value; empty if other values do."""
 
     def operands(value: Value) -> list[Value]:
         op = value.defining_op

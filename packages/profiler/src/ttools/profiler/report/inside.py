@@ -1,4 +1,4 @@
-"""The report on cycles inside kernels: time by scope, and the balance of load."""
+"""The report on cycles inside kernels: time by scope, and load balance."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ttools.core.triton_versions import LINE_SCOPE
 from ttools.profiler.gpu.inside import ScopeEvent
 
 Key = TypeVar("Key")
-#: Scopes of a kernel in the text report.
+#: Maximum number of scopes per kernel in the text report.
 _MOST_SCOPES = 20
 _SCOPE_WIDTH = 22
-#: A program or multiprocessor that takes this many times the mean is called an imbalance.
+#: If a program or multiprocessor takes this many times the mean, an imbalance is reported.
 _IMBALANCE = 1.25
 
 
@@ -27,9 +27,9 @@ class Balance:
 
     Attributes:
         count: Number of programs or multiprocessors.
-        slowest: Number of the one that takes longest.
-        at_core: Multiprocessor of the slowest program; in a balance of multiprocessors, the slowest
-            one.
+        slowest: Index of the program or multiprocessor that takes the longest.
+        at_core: Multiprocessor on which the slowest program ran; for a distribution over
+            multiprocessors, the slowest multiprocessor.
     """
 
     count: int
@@ -52,10 +52,11 @@ class ScopeCycles:
     Attributes:
         passes: Number of times that a warp passed through the scope.
         per_pass: Mean duration of a pass in cycles.
-        per_warp: Mean of the total of each warp in a launch, over the warps that passed.
-        share: Share of `per_warp` in the recorded duration of a program. Scopes may contain
-            others, so the shares may add up to more than 1.
-        programs: Distribution over programs of the mean over a program's warps.
+        per_warp: Mean over warps of the total cycles that a warp spends in the scope in a launch;
+            warps that never pass through the scope are excluded.
+        share: Ratio of `per_warp` to the recorded duration of a program. Scopes may contain other
+            scopes, so the shares may add up to more than 1.
+        programs: Distribution over programs of the mean over each program's warps.
     """
 
     scope: str
@@ -75,7 +76,7 @@ class KernelCycles:
         warps: Largest number of warps of a program.
         programs: Recorded duration of programs, from the first to the last event.
         cores: Sum of these durations for each multiprocessor.
-        scopes: Scopes, those that take longest first.
+        scopes: The scopes, sorted by time, longest first.
     """
 
     kernel: str
@@ -88,7 +89,7 @@ class KernelCycles:
 
 @dataclass(frozen=True)
 class InsideReport:
-    """The cycles inside all kernels of a run, those that take longest first."""
+    """The cycles inside all kernels of a run, sorted by time, longest first."""
 
     kernels: tuple[KernelCycles, ...]
 
@@ -111,7 +112,7 @@ _CAVEAT = (
 
 
 def inside_report(events: Sequence[ScopeEvent]) -> InsideReport:
-    """Return the report on the passes through scopes of a run."""
+    """Return the report on the passes through scopes in a run."""
     kernels = [_kernel(name, own) for name, own in _grouped(events, lambda e: e.kernel).items()]
     kernels.sort(key=lambda kernel: -kernel.cores.mean * kernel.cores.count)
     return InsideReport(tuple(kernels))

@@ -17,7 +17,7 @@ def as_data(profiled: ProfileAnalysis, script: Mapping[str, Any] | None = None) 
 
     Args:
         profiled: Analysis of a run.
-        script: Name and exit status of the program; None if there is no program.
+        script: Name and exit status of the profiled program; None if there is no program.
     """
     seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     return {

@@ -14,7 +14,7 @@ from ttools.profiler.counting.costs import is_product
 
 @dataclass(frozen=True)
 class ProductOperand:
-    """An operand of a matrix product that is a loaded tile, perhaps of another type.
+    """An operand of a matrix product that is a loaded tile, possibly converted to a different type.
 
     Attributes:
         inner: Axis of the tile over which the product sums.
@@ -27,7 +27,7 @@ class ProductOperand:
 
 @lru_cache(maxsize=64)
 def product_operands(ttir: str) -> dict[SourceLocation, ProductOperand]:
-    """Return the operands by the location of the load."""
+    """Return the operands of matrix products that are loaded tiles, by the location of the load."""
     operands: dict[SourceLocation, ProductOperand] = {}
     for op in parse_module(ttir).walk():
         if not is_product(op):
@@ -45,7 +45,7 @@ def product_operands(ttir: str) -> dict[SourceLocation, ProductOperand]:
 
 
 def _load_of(value: Value) -> Operation | None:
-    """Return the load that a value comes from, apart from casts; None if there is none."""
+    """Return the load from which a value comes, possibly through casts; None if there is none."""
     op = value.defining_op
     while op is not None and op.has(CAST) and len(op.operands) == 1:
         op = op.operands[0].defining_op

@@ -19,18 +19,20 @@ from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysi
 from ttools.profiler.report.baseline import costs_of
 from ttools.profiler.run.session import Session
 
-#: Attributes of profiles in earlier releases, and the names in the result of `analyse`, if any.
+#: Attributes of profiles in earlier releases, and their current names in the result of `analyse`
+#: (empty if there is none).
 _FORMER = {"forms": "signatures", "judge": "", "judged": "", "counted": ""}
 
 
 class Profile(ContextDecorator, Result):
     """A profiled run, as a context manager or decorator; `profile` creates it.
 
-    It records launches while it is active. `analyse` returns their figures, and `to` their report.
+    The profile records launches while it is active. `analyse` returns the figures of these
+    launches, and `to` returns a report.
 
     Attributes:
-        device: The default device of `analyse`, whose roofline bounds launches; None for none.
-        target: The default target of `analyse`, for which kernels are compiled; None for none.
+        device: The default device of `analyse`, whose roofline bounds launches; None for no device.
+        target: The default target of `analyse`, for which kernels are compiled; None for no target.
         timed_on: Processor on which kernels are timed: `the CPU` or `the GPU`.
 
     Args:
@@ -70,11 +72,11 @@ class Profile(ContextDecorator, Result):
 
         Args:
             gpu: Name or architecture of a GPU, such as `h100` or `sm_90`, whose roofline bounds
-                launches, and for which kernels are compiled; by default that of the profile.
-            target: Architecture to compile for, if it is not that of the GPU.
+                launches and for which kernels are compiled; by default the GPU of the profile.
+            target: Architecture to compile for, if it differs from that of the GPU.
             device: Former name of `gpu`.
-            complete: If False, skip everything slow: counting that remains after a run on a GPU,
-                and all compilation.
+            complete: If False, skip everything slow: the counting that remains after a run on a
+                GPU, and all compilation.
             progress: Called whenever the analysis has advanced.
 
         Raises:
@@ -154,7 +156,7 @@ class Profile(ContextDecorator, Result):
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an error that explains how to read attributes of earlier releases."""
+        """Raise an error that explains how to obtain what earlier releases' attributes had."""
         results = {field.name for field in fields(ProfileAnalysis)} | set(vars(ProfileAnalysis))
         if name.startswith("_") or name not in results | set(_FORMER):
             raise AttributeError(f"a Profile has no attribute {name!r}")

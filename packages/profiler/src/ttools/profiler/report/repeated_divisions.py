@@ -49,7 +49,7 @@ def repeated_divisions(ttir: str) -> tuple[RepeatedDivision, ...]:
 
 
 def _scalar_divisor(op: Operation) -> Value | None:
-    """Return the scalar by which an operation divides a tile; None for others and constants."""
+    """Return the non-constant scalar by which an operation divides a tile; None without one."""
     divisor = op.operands[1]
     if not op.results[0].is_tensor:
         return None

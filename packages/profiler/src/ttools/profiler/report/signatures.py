@@ -17,7 +17,7 @@ from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.run.session import Sample
 
-#: The largest number of signatures of a kernel and configuration that are analysed for a target.
+#: The largest number of signatures per kernel and configuration that are analysed for a target.
 MOST = 256
 
 
@@ -61,7 +61,7 @@ class SignatureStats:
 
     @property
     def grid(self) -> str:
-        """Return the grid as `64x2`, without trailing ones, which Triton adds."""
+        """Return the grid as text, such as `64x2`, without the trailing ones that Triton adds."""
         extents = list(self.key.grid)
         while len(extents) > 1 and extents[-1] == 1:
             extents.pop()
@@ -102,7 +102,7 @@ def requested(sample: Sample) -> int:
 def signatures_of(
     samples: Iterable[Sample], variants: Mapping[Any, KernelSource] = MappingProxyType({})
 ) -> dict[tuple[str, str], list[SignatureStats]]:
-    """Return the signatures of each kernel and configuration, those that request most bytes first.
+    """Return the signatures of each kernel and configuration, by requested bytes in falling order.
 
     Args:
         samples: Launches of a run.
@@ -153,7 +153,7 @@ def evidence_of(
     Args:
         signatures: Signatures of counted launches.
         compiled: The compiled specialisations of all kernels.
-        estimated: True if some counts are those of other launches; then accesses and counts are
+        estimated: True if some counts were taken from other launches; accesses and counts are then
             left out.
     """
     for signature in most_requesting(signatures):
@@ -210,10 +210,10 @@ def distinguishing_parts(sources: Sequence[KernelSource]) -> dict[KernelSource, 
 
 
 def _own_parts(values: Sequence[str]) -> tuple[str, ...]:
-    """Return each text without the parts that all have in common.
+    """Return each text without the parts that all texts have in common.
 
-    A text of which nothing remains becomes, for example, `not divisible by 16` if another text has
-    the part `divisible by 16`.
+    A text of which nothing remains is replaced by, for example, `not divisible by 16` if another
+    text has the part `divisible by 16`.
     """
     parts = [value.split(", ") for value in values]
     common = set(parts[0]).intersection(*parts)

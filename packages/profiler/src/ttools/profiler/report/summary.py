@@ -13,7 +13,7 @@ from ttools.profiler.gpu_time.projection import projection_text
 from ttools.profiler.report.advice import Advice, lines_text
 from ttools.profiler.report.analysis import ProfileAnalysis
 
-#: Maximum number of pieces of advice; the page lists all of them below.
+#: Maximum number of pieces of advice in the summary; the rest of the page lists all of them.
 _MOST_ADVICE = 3
 _WITHOUT_GPU = (
     "`--gpu h100`, or another GPU, adds bounds, projected times and advice; the GPU need not be "
@@ -63,7 +63,7 @@ def page_summary(
 def _conclusion(
     profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]], projected: bool
 ) -> str:
-    """Return which kernel takes most of the time."""
+    """Return a statement about the kernel that takes most of the time."""
     what = "CPU time" if profiled.timed_on == "the CPU" else "time"
     if projected and profiled.device is not None:
         what = f"projected time on {profiled.device.name}"
@@ -115,7 +115,7 @@ def _place(row: Mapping[str, Any]) -> str:
 
 
 def _advice_point(advice: Advice) -> Point:
-    """Return advice as an entry of the summary, with the first line of source in full."""
+    """Return advice as an entry of the summary, which quotes the first source line in full."""
     name = f"{advice.kernel} [{advice.config}]" if advice.config else advice.kernel
     (first, lines), *others = advice.evidence.items()
     evidence = [*excerpt(lines[0]).splitlines()] if lines else []

@@ -1,4 +1,4 @@
-"""Measures the time that the host takes for calls `kernel[grid](...)`."""
+"""Measures the time that calls `kernel[grid](...)` take on the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ttools.core.launch_path import OUTER_SUBSCRIPTS, SUBSCRIPT, take_over
 from ttools.core.patches import Patches
 
 K = TypeVar("K")
-#: The number of calls of a function that are timed if later calls must have no overhead.
+#: The number of calls of a function that are timed in the mode in which later calls have no
+#: overhead.
 MOST_TIMED = 200
 
 
@@ -34,7 +35,7 @@ class CallTimes:
         self._begun: set[int] = set()
 
     def leave_out(self, seconds: float) -> None:
-        """Subtract seconds from the time of the call that the calling thread is in."""
+        """Subtract a number of seconds from the time of the current call in this thread."""
         self._inside.seconds = getattr(self._inside, "seconds", 0.0) + seconds
 
     def discard(self) -> None:
@@ -43,7 +44,7 @@ class CallTimes:
             self._discarded.add(len(self.took))
 
     def begin(self, function: Any, kernel: Any) -> None:
-        """Start to time calls of a function at the first launch of a compiled kernel.
+        """Start to time calls of a function when a compiled kernel is launched for the first time.
 
         Args:
             function: The function from which the kernel was compiled.
@@ -53,10 +54,11 @@ class CallTimes:
             self._quick.begin(function, kernel)
 
     def grouped(self, key: Callable[[Any], K | None]) -> dict[K, list[float]]:
-        """Return the seconds of the calls, without those that may have compiled the kernel.
+        """Return the seconds of each call, except for calls that may have compiled the kernel.
 
         Args:
-            key: Returns the group of a compiled kernel; None to leave it out.
+            key: Function that returns the group of a compiled kernel, or None to leave the kernel
+                out.
         """
         groups: defaultdict[K, list[float]] = defaultdict(list)
         launched = set(self._begun)
@@ -72,8 +74,8 @@ class CallTimes:
         """Replace Triton's `kernel[grid]` during the `with` block.
 
         Args:
-            synchronous: True if kernels run during the call; their time is subtracted by
-                `leave_out`, and all calls are timed.
+            synchronous: True if kernels run during the call; then `leave_out` subtracts their time,
+                and all calls are timed.
         """
         careful = self._careful()
         with Patches() as patches:
@@ -120,7 +122,8 @@ class _FirstCalls:
     def __init__(self, took: list[tuple[Any, float]], begun: set[int]) -> None:
         self.timing = False
         self._took, self._begun = took, begun
-        #: The number of timed calls by the id of the function, which kernels in `took` keep alive.
+        #: The number of timed calls, by the id of the function; kernels in `took` keep the
+        #: functions alive.
         self._timed: Counter[int] = Counter()
         self._waiting: set[int] = set()
         self._patches = Patches()
@@ -138,7 +141,7 @@ class _FirstCalls:
             self._time(False)
 
     def begin(self, function: Any, kernel: Any) -> None:
-        """Start to time calls at the first launch of a compiled kernel."""
+        """Start to time calls when a compiled kernel is launched for the first time."""
         if self._timed[id(function)] < MOST_TIMED:
             self._waiting.add(id(function))
             if not self.timing:

@@ -17,10 +17,10 @@ _NAMES = ("flops", "flops8", "flops16", "flops32", "flops64", "bytes")
 
 @contextmanager
 def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
-    """Pass the figures of each launch to a function before it runs, during the `with` block.
+    """Pass the figures of each launch to a function before the launch, during the `with` block.
 
     Args:
-        take: Called for each launch; with an empty dictionary if the kernel reports nothing.
+        take: Called for each launch, with an empty dictionary if the kernel reports nothing.
     """
     from triton import knobs
 
@@ -77,6 +77,6 @@ def _known(reported: Mapping[str, Any]) -> dict[str, float]:
 
 
 def flops_of(metrics: Mapping[str, float]) -> float | None:
-    """Return the sum of the reported operations of all widths; None if none are reported."""
+    """Return the sum of the reported operations of all widths; None if there are none."""
     values = [value for name, value in metrics.items() if name.startswith("flops")]
     return sum(values) if values else None

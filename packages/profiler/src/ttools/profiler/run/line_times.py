@@ -1,7 +1,7 @@
 """Estimates how the time of a kernel is distributed over its source lines, by sampling launches.
 
-A launch is repeated to be sampled. The timed launch itself cannot be sampled, because the threads
-that run its programs take no signals.
+A launch is repeated for sampling. The timed launch itself cannot be sampled, because the threads
+that run its programs receive no signals.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ttools.profiler.counting.rewrite import user_line
 
 #: The approximate time for which a launch is repeated, in seconds.
 _SECONDS = 0.05
-#: A launch is sampled if it takes this many times as long as those sampled before.
+#: A launch is sampled if it takes at least this many times as long as the longest launch sampled
+#: before.
 _LONGER = 2.0
 
 Shares = dict[tuple[str, int], float]
 
 
 class LineTimes:
-    """Samples the first launch of each compiled kernel, and later ones that take much longer.
+    """Samples the first launch of each compiled kernel, and later launches that take much longer.
 
     Args:
         notes: Receives the reason why the lines of a kernel have no times, by kernel.

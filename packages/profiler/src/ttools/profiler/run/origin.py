@@ -15,7 +15,7 @@ from ttools.profiler.run.proton_scopes import ScopeRecorder
 #: Proton's contexts: `shadow` for the scopes that a program opens, `python` for its call stack.
 Context = Literal["shadow", "python"]
 
-#: The file that runs the user's script; its frames, and those that call it, are not shown.
+#: The file that runs the user's script; its frames and those of its callers are not shown.
 _RUNNER = script.__file__
 
 

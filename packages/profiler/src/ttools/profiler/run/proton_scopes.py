@@ -20,8 +20,8 @@ class ScopeRecorder:
     """Records Proton's scopes during `listening`.
 
     Attributes:
-        metrics: The metrics that the program reported, in order, with the scopes around each
-            report.
+        metrics: The metrics that the program reported, in order, with the scopes that were open at
+            each report.
         heard: True once any scope was entered.
     """
 
@@ -33,13 +33,13 @@ class ScopeRecorder:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """Return the scopes that this thread is in, outermost first."""
+        """Return the scopes that are open in this thread, outermost first."""
         names: tuple[str, ...] = getattr(self._open, "names", ())
         return names
 
     @contextmanager
     def listening(self, begun: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Record scopes during the `with` block; without Proton there are none.
+        """Record scopes during the `with` block; without Proton, nothing is recorded.
 
         Args:
             begun: Called when the first scope is entered.
@@ -67,8 +67,8 @@ class ScopeRecorder:
         def change(scope: Any) -> None:
             before = self.current
             original(scope)
-            # The method of a timed scope may call the method of a plain scope, which has recorded
-            # the scope.
+            # The method of a timed scope may call that of a plain scope, in which case the scope
+            # was already recorded.
             if self.current is not before:
                 return
             if name == "_enter_scope":

@@ -48,17 +48,18 @@ class Sample:
     Attributes:
         kernel: Name of the kernel, or of the operation, such as `copy host to device`.
         launch: The launch without its arguments; None for kernels of libraries, for copies and
-            fills, and if the time is that of several different launches.
+            fills, and if several different launches were timed together.
         seconds: Duration of the launch or operation.
         counts: The work of the launch; None if it cannot be counted.
-        begin: Seconds from the beginning of the run.
+        begin: Start of the launch or operation, in seconds from the beginning of the run.
         lane: Name of the host thread or GPU stream on which it ran.
         stack: Scopes or Python functions in which the launch was made, outermost first.
         metrics: Figures that the kernel's `launch_metadata` reports, such as `flops16`, `bytes`.
         source: File and first line of the kernel; None if they are unknown.
-        launches: Number of launches, if several were timed together.
+        launches: Number of launches that were timed together, usually one.
         lines: Estimated share of the time by file and line.
-        variant: The specialisation, a key of the session's `variants`; None if it is unknown.
+        variant: The specialisation, which is a key of the session's `variants`; None if it is
+            unknown.
         kind: `kernel` for a launch, or `copy` or `fill` of memory on a GPU.
     """
 
@@ -83,16 +84,16 @@ class Sample:
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """Return the configuration of the autotuner that made the launch, if one did."""
+        """Return the autotuner's configuration of the launch; None if no autotuner made it."""
         return None if self.launch is None else self.launch.site.config
 
 
-#: A function that receives the number of counted kinds of launches and their total.
+#: A function that receives the number of kinds of launches counted so far and their total number.
 OnCounted = Callable[[int, int], None]
 
 
 class Session(Protocol):
-    """Records launches for a profile; `finish` makes samples of them.
+    """Records launches for a profile; `finish` converts them to samples.
 
     Attributes:
         timed_on: Processor on which kernels ran: `the CPU` or `the GPU`.
@@ -153,17 +154,17 @@ class Session(Protocol):
         """Profile launches during the `with` block."""
 
 
-#: All launches use one object, because launchers recognise equal instruments by identity.
+#: All launches share one object, because launchers compare instruments by identity.
 _PLAIN = Instruments()
 
 
 class CpuSession:
-    """A run on the CPU: counts each launch, then times it.
+    """A run on the CPU, which counts each launch and then times it.
 
     Args:
         only: Names of the kernels to profile, or a predicate on names; all by default.
         threads: Number of threads that run the programs of a launch.
-        context: Grouping of launches: by scopes or by Python's stack.
+        context: How launches are grouped: by scopes or by Python's stack.
         repetition: Number of repetitions of launches, with and without timing.
         line_times: If True, first launches are repeated to estimate the time of each line.
         dot: The arithmetic of products of f32 tiles, see `interpret`.
@@ -184,7 +185,7 @@ class CpuSession:
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
-        #: Empty: autotuned kernels run their first configuration without trials.
+        #: This stays empty, because autotuned kernels run their first configuration without trials.
         self.trials = Trials()
         self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
@@ -239,16 +240,16 @@ class CpuSession:
         return None
 
     def finish(self, progress: OnCounted = lambda *_: None, *, count: bool = True) -> None:
-        """Do nothing, because launches are counted before they run."""
+        """Do nothing, because launches on the CPU are counted before they run."""
 
     @property
     def unseen(self) -> str:
-        """Return an empty text, because only launches take time here."""
+        """Return an empty text, because on the CPU only launches are timed."""
         return ""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Return the seconds of each call without its programs, by kernel and configuration."""
+        """Return the seconds of each call, excluding its programs, by kernel and configuration."""
         return self._calls.grouped(lambda compiled: self._keys.get(compiled.src))
 
     @property
@@ -262,7 +263,7 @@ class CpuSession:
         return launched | self._recorded()
 
     def _recorded(self) -> dict[Any, KernelSource]:
-        """Return the kernels that come from records, and note what their records lack."""
+        """Return the launched kernels that come from records, and note what their records lack."""
         recorded: dict[Any, KernelSource] = {}
         for kernel in dict.fromkeys(sample.variant for sample in self.samples):
             if isinstance(kernel, RecordedKernel):
@@ -272,9 +273,9 @@ class CpuSession:
         return recorded
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
-        """Count a launch, then run it; called by the interpreter as its observer."""
+        """Count a launch, then run it. The interpreter calls this method of its observer."""
         entered = time.perf_counter()
-        with self._lock:  # counts are cached, and threads of autograd launch kernels, too
+        with self._lock:  # counts are cached, and threads of autograd also launch kernels
             counts = self._count(launch)
             warmups, times = self._iterations(launch)
         key = launch.kernel.name, config_text(launch.site.config)
@@ -297,7 +298,7 @@ class CpuSession:
         return report
 
     def _iterations(self, launch: KernelLaunch) -> tuple[int, int]:
-        """Return the number of iterations of a launch that warm up, and the total number."""
+        """Return how many iterations of a launch only warm up, and how many there are in total."""
         kind = id(launch.kernel.variants), *self._counter.kind(launch)
         times = self._repetition.times(first=not self._made[kind])
         if times > 1 and launch.written_storages is None:

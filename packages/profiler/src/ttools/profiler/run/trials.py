@@ -22,7 +22,7 @@ class Timed(Protocol):
 
     @property
     def kind(self) -> str:
-        """Return `kernel`, or `copy` or `fill` of memory."""
+        """Return `kernel` for a launch, or `copy` or `fill` for an operation on memory."""
 
 
 @dataclass

@@ -15,11 +15,13 @@ from torch.utils import _pytree as pytree
 from ttools.core.errors import UsageError
 
 Pass = Literal["forward", "backward", "both"]
-#: Minimum duration of a sample in seconds; as many calls as needed are timed together.
+#: Minimum duration of a sample in seconds; as many calls are timed together as are needed to reach
+#: it.
 _SAMPLE_S = 1e-3
 #: Minimum number of samples, even if a single one takes longer than the requested time.
 _FEWEST = 3
-#: The median, and the bounds between which three in five samples lie, as in Triton's autotuner.
+#: The quantiles for the median and for the bounds that enclose three in five samples, as in
+#: Triton's autotuner.
 QUANTILES = (0.5, 0.2, 0.8)
 
 
@@ -27,12 +29,12 @@ QUANTILES = (0.5, 0.2, 0.8)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors in a structure of tuples, lists and dicts, in its order."""
+    """Return the tensors in nested tuples, lists and dicts, in the order of the structure."""
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with copied tensors, so that no call changes tensors of other calls."""
+    """Return arguments with copied tensors, so that no call can change tensors of other calls."""
     return _with_tensors(arguments, torch.Tensor.clone)
 
 
@@ -44,7 +46,7 @@ def on_gpu(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _with_tensors(
     arguments: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, Any]:
-    """Return arguments with replaced tensors; a tensor that is passed twice stays one tensor."""
+    """Return arguments with replaced tensors; a tensor passed twice is replaced by one tensor."""
     changed: dict[int, torch.Tensor] = {}
 
     def replace(leaf: Any) -> Any:
@@ -59,7 +61,7 @@ def _with_tensors(
 
 
 def bytes_of(*values: Any) -> int:
-    """Return the total bytes of the tensors in values; one in several values counts in each."""
+    """Return the total bytes of the tensors in values; a tensor counts once in each value."""
     return sum(
         tensor.numel() * tensor.element_size()
         for value in values
@@ -68,7 +70,7 @@ def bytes_of(*values: Any) -> int:
 
 
 def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
-    """Return why results cannot be compared with those of the baseline; empty if they can be."""
+    """Return why results cannot be compared with the baseline's; empty if they can be compared."""
     if len(results) != len(wanted):
         return f"returns {len(results)} tensors, but the baseline returns {len(wanted)}"
     for own, other in zip(results, wanted, strict=True):
@@ -113,17 +115,18 @@ def _as_f64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Task:
-    """One implementation with the arguments of one shape.
+    """One implementation with the arguments for one shape.
 
     Args:
-        function: Takes keyword arguments; returns tensors, or None if it writes to arguments.
-        arguments: Arguments whose tensors are not shared.
+        function: Function that takes keyword arguments and returns tensors, or None if it writes to
+            its arguments.
+        arguments: Arguments whose tensors are not shared with other tasks.
         which: The pass that `call` runs. The first backward pass is preceded by a forward pass,
             whose autograd graph all later backward passes use.
 
     Attributes:
-        bytes: Bytes of the tensors that the last call read and wrote. For a backward pass, these
-            are the arguments and the gradients of results and of arguments.
+        bytes: Number of bytes of the tensors that the last call read and wrote. For a backward
+            pass, these tensors are the arguments and the gradients of results and of arguments.
     """
 
     def __init__(
@@ -179,7 +182,7 @@ class Task:
 
 
 def _weights(result: torch.Tensor) -> torch.Tensor:
-    """Return a gradient for a result, with positive and negative values, the same in each run."""
+    """Return a gradient for a result, with positive and negative values, equal in each run."""
     generator = torch.Generator(device=result.device).manual_seed(result.numel())
     return torch.randn(result.shape, dtype=result.dtype, device=result.device, generator=generator)
 

@@ -110,8 +110,8 @@ def _text(value: float | None, form: str) -> str:
 def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list[Any], int]:
     """Return the charts, and the number of charts that were left out.
 
-    The horizontal axis is the numeric parameter with the most values; without one, there are no
-    charts. There is a chart for each combination of the other parameters.
+    The horizontal axis is the numeric parameter with the most values; if no parameter is numeric,
+    there are no charts. There is one chart for each combination of values of the other parameters.
     """
     axis = _axis(rows, varying)
     groups: dict[str, list[Measurement]] = {}
@@ -172,7 +172,7 @@ def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[s
 
 
 class _Scale:
-    """A scale, logarithmic if it begins above zero. A single value is placed in the middle."""
+    """An axis scale, logarithmic if it begins above zero; a single value is in its middle."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         self.ends = low, high
@@ -196,7 +196,7 @@ def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Return powers of ten and, in a range of at most three decades, their multiples by 2 and 5."""
+    """Return powers of ten and, in a range of at most three decades, also 2 and 5 times these."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
     return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]

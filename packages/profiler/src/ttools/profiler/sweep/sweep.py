@@ -45,14 +45,14 @@ class Measurement:
     Attributes:
         shape: Keyword arguments of `inputs` for this shape.
         implementation: Name of the implementation.
-        time: Time of a call; None if it failed.
+        time: Time of a call; None if the call failed.
         speedup: Median time of the baseline divided by that of the implementation; None if either
-            is unknown.
+            time is unknown.
         speedup_within: Interval of the speed-up, computed as by `ttools profile compare`; None for
             the baseline, or if there are too few samples.
-        error: The largest difference of an element from the baseline's result, divided by the
+        error: The largest difference of any element from the baseline's result, divided by the
             largest finite magnitude in the baseline's result.
-        bytes: Bytes of the tensors passed and returned, see `Task`.
+        bytes: Number of bytes of the tensors passed and returned, see `Task`.
         flops: Number of operations of the matrix products, convolutions and attentions in the
             baseline's calls to torch.
         failure: The error message in one line; empty if the call succeeded.
@@ -97,12 +97,12 @@ class Sweep(Result):
             keyword arguments of the implementations.
         shapes: The arguments of `inputs` for each shape.
         which: The pass to measure. For a backward pass, the gradients of the arguments that require
-            them are compared; for both passes, also the results.
+            gradients are compared; if both passes are measured, the results are compared, too.
         baseline: The implementation to which speed-ups and errors refer; the first by default.
-        on: Where kernels run; `auto` is the GPU if there is one. The tensors of `inputs` are moved
-            there.
+        on: Where kernels run; `auto` is the GPU if there is one. The tensors that `inputs` returns
+            are moved there.
         threads: Number of threads that run a launch on the CPU; by default as many as torch uses.
-        repeat_s: Seconds for which each implementation is repeated at each shape.
+        repeat_s: Number of seconds for which each implementation is repeated at each shape.
 
     Attributes:
         rows: The measurements so far.
@@ -144,7 +144,7 @@ class Sweep(Result):
         first = baseline or next(iter(implementations))
         self.baseline = first
         self.which = which
-        #: The baseline is called first, as the others are compared with it.
+        #: The baseline is called first, because the other implementations are compared with it.
         self._implementations = {first: implementations[first], **implementations}
         self._order = list(implementations)
         self._inputs = inputs
@@ -173,7 +173,7 @@ class Sweep(Result):
 
     @property
     def of_pass(self) -> str:
-        """Return the pass in words; empty for the forward pass."""
+        """Return the measured pass in words; empty for the forward pass."""
         words = {"forward": "", "backward": " of the backward pass"}
         return words.get(self.which, " of forward and backward pass")
 
@@ -270,7 +270,8 @@ class Sweep(Result):
             )
 
     def _drawn(self, shape: Mapping[str, Any]) -> dict[str, Any]:
-        # `inputs` usually draws with a generator of the CPU, which cannot fill tensors on a GPU.
+        # `inputs` usually draws random numbers with a generator of the CPU, which cannot fill
+        # tensors on a GPU.
         with torch.device("cpu"):
             arguments = self._inputs(**shape)
         if not isinstance(arguments, Mapping):
@@ -278,7 +279,7 @@ class Sweep(Result):
         return on_gpu(arguments) if self._on_gpu else dict(arguments)
 
     def _flops(self, arguments: dict[str, Any]) -> int:
-        """Return the operations of the baseline by torch's counter; 0 if the counter fails."""
+        """Return the operations of the baseline as counted by torch; 0 if torch's counter fails."""
         from torch.utils.flop_counter import FlopCounterMode
 
         with suppress(Exception):
@@ -322,7 +323,7 @@ def speedup_within(reference: Duration | None, time: Duration | None) -> tuple[f
 
 
 def shown_value(value: Any) -> Any:
-    """Return a value of a shape for reports: numbers and strings unchanged, types by name."""
+    """Return a parameter value for reports: numbers and strings unchanged, types by name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value).removeprefix("torch.")

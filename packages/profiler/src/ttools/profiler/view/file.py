@@ -16,9 +16,10 @@ from ttools.profiler.gpu.proton_file import documents
 #: The value of a metric; metrics of instrumented kernels are vectors.
 Number: TypeAlias = "float | tuple[float, ...]"
 
-#: Entries among the metrics of a node that are properties, so that they cannot be added up.
+#: Entries among a node's metrics that are properties and therefore cannot be added up.
 PROPERTIES = ("device_id", "device_type", "name", "type")
-#: The limit of levels: functions here recurse up to three calls per level, and Python allows 1,000.
+#: The maximum number of levels: functions here recurse with up to three calls per level, and Python
+#: allows 1,000 nested calls.
 _DEEPEST = 200
 _TOO_DEEP = "`{}` is nested too deeply to be read"
 _METADATA = "__proton_launch_metadata"
@@ -34,8 +35,8 @@ class Frame:
 
     Attributes:
         name: Name of the scope, function or kernel.
-        own: Metrics of the node itself, excluding nodes below; times are in seconds.
-        local: Names of metrics that exclude nodes below.
+        own: Metrics of the node itself, excluding its descendants; times are in seconds.
+        local: Names of metrics that exclude descendants.
         device: Kind and number of the device, such as `CUDA`, `0`; empty for scopes.
     """
 
@@ -46,14 +47,14 @@ class Frame:
     children: list[Frame] = field(default_factory=list)
 
     def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Frame]]:
-        """Yield this node and all below with their paths, parents first."""
+        """Yield this node and all of its descendants with their paths, parents first."""
         here = (*path, self.name)
         yield here, self
         for child in self.children:
             yield from child.walk(here)
 
     def total(self, metric: str) -> Number | None:
-        """Return the sum of a metric over this node and all below; None if no node has it."""
+        """Return the sum of a metric over this node and its descendants; None if no node has it."""
         value = self.own.get(metric)
         if metric in self.local:
             return value
@@ -83,10 +84,10 @@ class ProtonProfile:
 def read(path: Path) -> ProtonProfile:
     """Return the contents of a Proton file: `.hatchet`, `.hatchet_msgpack` or `.chrome_trace`.
 
-    The name of the file does not matter.
+    The format is recognised by the contents; the name of the file does not matter.
 
     Raises:
-        UsageError: The file cannot be read, or is not by Proton.
+        UsageError: The file cannot be read, or was not written by Proton.
     """
     with file_errors(f"read `{path}`"):
         raw = path.read_bytes()
@@ -114,7 +115,7 @@ def read(path: Path) -> ProtonProfile:
 
 
 def _depth(nodes: list[Any]) -> int:
-    """Return the number of levels, up to the limit."""
+    """Return the number of levels, which is only counted until it exceeds the limit."""
     depth = 0
     while nodes and depth <= _DEEPEST:
         lists = (node.get("children") for node in nodes if isinstance(node, Mapping))
@@ -154,7 +155,7 @@ def _of_trees(name: str, data: list[Any]) -> ProtonProfile:
 
 
 def _frame(node: Any) -> Frame | None:
-    """Return a node; None for Proton's measurements of itself."""
+    """Return a node as a frame; None for Proton's measurements of itself."""
     if not isinstance(node, Mapping):
         return None
     described = node.get("frame")

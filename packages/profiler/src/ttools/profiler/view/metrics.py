@@ -1,7 +1,7 @@
 """Metrics of Proton's files by name, and the times, rates and shares that are derived from them.
 
 The names are those of Proton's own viewer: `time/ms`, `avg_time/us`, `tflop16/s`, `gbyte/s`,
-`util`, `time/%`. A metric that a node does not have is None at that node.
+`util`, `time/%`. The value of a metric is None at nodes that do not have it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def columns(names: list[str], profiles: list[ProtonProfile]) -> list[Column]:
     """Return the metrics to show.
 
     Args:
-        names: Names of metrics; if empty, a choice of the profile's metrics, or a single one if
-            there are several profiles.
+        names: Names of metrics. If empty, a selection of the profile's metrics is shown, or a
+            single metric if there are several profiles.
         profiles: The profiles that are shown.
 
     Raises:
@@ -136,7 +136,7 @@ def _share(metric: str, frame: Frame, profile: ProtonProfile) -> float | None:
 
 
 def _utilisation(frame: Frame, profile: ProtonProfile) -> float | None:
-    """Return the lower bound of a kernel's time on its device, as a share of its measured time."""
+    """Return the ratio of the lower bound of a kernel's time on its device to its measured time."""
     device = device_of(frame, profile)
     seconds = _scalar(frame.own.get("time"))
     if device is None or not seconds:

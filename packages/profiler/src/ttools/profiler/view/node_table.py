@@ -1,4 +1,4 @@
-"""Rows of one or several Proton profiles: selected nodes, with a value per metric and profile."""
+"""Rows for one or several Proton profiles: selected nodes, with a value per metric and profile."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Selection:
     """The nodes to show.
 
     Attributes:
-        include: A regular expression; only nodes with matching names, and those around and below,
-            are selected.
-        exclude: A regular expression; nodes with matching names and all below are left out.
-        depth: Levels below the root; all by default.
-        least: Nodes whose first metric is below this percentage of the root's are left out.
+        include: A regular expression; only nodes with matching names, their ancestors and their
+            descendants are selected.
+        exclude: A regular expression; nodes with matching names and their descendants are left out.
+        depth: Number of levels below the root; all by default.
+        least: Nodes whose first metric is below this percentage of the root's value are left out.
     """
 
     include: str | None = None
@@ -70,7 +70,7 @@ def rows(
     empty = tuple(None for _ in columns)
     result = []
     for path, slots in values_by_path.items():
-        # Several nodes of a profile can have the same path; each of them gets a row.
+        # Several nodes of a profile can have the same path; each of them gets its own row.
         for n in range(max(len(slot) for slot in slots)):
             result.append(Row(path, tuple(s[n] if n < len(s) else empty for s in slots)))
     return _nested(result)

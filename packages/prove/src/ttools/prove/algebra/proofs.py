@@ -1,10 +1,10 @@
 """Proofs that an expression is at least 0 if other expressions are, for all sizes in a box.
 
-A box contains an interval for each size, such as `128 <= n <= 4096`. A proof eliminates symbols by
-their bounds, and divides the box into smaller boxes. Every rule is an implication between integers;
-docs/design/all_sizes.md explains why each is sound. For example, `n - 1 - i >= 0` follows from
-`i <= 127` on the box `n >= 128`: replacing `i` by its bound leaves `n - 128 >= 0`, which holds on
-the box.
+A box contains an interval for each size, such as `128 <= n <= 4096`. A proof replaces symbols by
+their bounds to eliminate them, and divides the box into smaller boxes. Every rule is an implication
+between integers; docs/design/all_sizes.md explains why each is sound. For example, `n - 1 - i >= 0`
+follows from `i <= 127` on the box `n >= 128`: replacing `i` by its bound leaves `n - 128 >= 0`,
+which holds on the box.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ttools.ir.expr import (
 )
 
 _STEPS = 400
-#: Maximum numbers of consecutive eliminations in the first and in the last attempt. Short proofs
-#: are tried first, because long attempts that fail could use up all steps.
+#: Maximum number of consecutive eliminations of a symbol, for the first and for the last attempt at
+#: a proof. Short proofs are tried first, because long attempts that fail could use up all steps.
 _DEPTHS = (3, 10)
 _HALVINGS = 40
 
@@ -38,10 +38,10 @@ STRETCH = 4.0
 
 
 class Limit:
-    """A limit on the CPU time of the current thread, and of the elapsed time.
+    """A limit on both the CPU time of the current thread and the elapsed time.
 
-    CPU time is limited instead of elapsed time alone, so that the load of the machine has little
-    influence on what is proved.
+    The CPU time is limited, and not only the elapsed time, so that other load on the machine has
+    little influence on what is proved.
 
     Args:
         seconds: CPU time in seconds; unlimited by default.
@@ -65,9 +65,9 @@ class Element:
     Attributes:
         table: Object that identifies the table.
         position: Position of the element in the table.
-        ends: First and last position of the table; None if it has gaps.
+        ends: First and last position of the table; None if the table has gaps.
         distinct: True if no two elements inside the table are equal.
-        ascending: True if the elements never decrease.
+        ascending: True if the elements of the table never decrease.
     """
 
     table: object
@@ -84,9 +84,9 @@ class Space(Ranges):
         box: First and last value of each size.
 
     Attributes:
-        limit: Time limit, after which every attempt at a proof fails.
+        limit: Time limit; once it has passed, every attempt at a proof fails.
         assumed: Expressions that are at least 0 for all sizes that are considered.
-        elements: Elements of tables, by the symbols that stand for them.
+        elements: The element of a table that a symbol stands for, by symbol.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
@@ -119,7 +119,7 @@ class Space(Ranges):
         facts = self._facts.get(symbol)
         if symbol.args:
             if facts is None:
-                self._facts[symbol] = []  # proofs of these facts must not use them
+                self._facts[symbol] = []  # proofs of these facts must not use the facts themselves
                 facts = self._facts[symbol] = list(self._atom_facts(symbol))
         elif facts is None:
             facts = self._facts[symbol] = []
@@ -212,9 +212,9 @@ class _Proof:
         return False
 
     def shows_apart(self, goal: Expr) -> bool:
-        """Return whether the goal is proved by replacing symbols, one by one, by their bounds.
+        """Return whether the goal is proved by replacing its symbols, one by one, by their bounds.
 
-        The bounds are expressions over sizes only.
+        Only bounds that are expressions over sizes are used.
         """
         symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
         if not symbols:
@@ -233,9 +233,9 @@ class _Proof:
     def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
         """Return bounds of a symbol that depend on no symbols other than sizes.
 
-        The list contains at most one bound with sizes and then at most one constant, the tightest.
-        With sign -1, they are upper bounds: `symbol <= bound`. With sign 1, they are lower bounds:
-        `-symbol <= bound`.
+        The list contains at most one bound with sizes, followed by at most one constant, which is
+        the tightest of the constant bounds. With sign -1, they are upper bounds: `symbol <= bound`.
+        With sign 1, they are lower bounds: `-symbol <= bound`.
         """
         ends = self._tops_of(symbol) if sign < 0 else []
         ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
@@ -299,10 +299,11 @@ class _Proof:
         return [(size, beta) for _, size, beta in dict.fromkeys(bounds)]
 
     def _tops_of(self, symbol: Symbol) -> list[Expr]:
-        """Return upper bounds of a quotient over sizes, derived from bounds of the dividend.
+        """Return upper bounds of a quotient as expressions over sizes.
 
-        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Because `top` is rounded
-        down, it is tighter than the fact multiplied by a divisor.
+        They are derived from bounds of the dividend: if `p <= d * top + rest` and `rest < d`, then
+        `top` is an upper bound of `p // d`. Because `top` is rounded down, it is tighter than the
+        fact multiplied by a divisor.
         """
         if symbol.kind != "floordiv":
             return []
@@ -360,7 +361,11 @@ def _reduced(goal: Expr) -> Expr:
 
 
 def _shifted_nonneg(goal: Expr, box: Mapping[Symbol, tuple[int, int]]) -> bool:
-    """Return whether intervals prove the goal if sizes are written as `low + d` or `high - d`."""
+    """Return whether interval arithmetic proves the goal.
+
+    Each size is written as its distance from an end of its interval: either every size is replaced
+    by `low + d`, or every size is replaced by `high - d`.
+    """
     for end in (0, 1):
         new = {}
         ranges: dict[Symbol, tuple[int, int]] = {}

@@ -1,8 +1,9 @@
 """Proofs by Z3, which are attempted if those of `algebra.proofs` have failed.
 
-Z3 decides whether a goal can be false while the given facts are true. Its integers never wrap, like
-those of expressions. A quotient is translated to a new integer with the constraints that define it.
-Facts without a translation are omitted, which can make a proof fail but never makes it wrong.
+Z3 decides whether a goal can be false while the given facts are true. Z3's integers never wrap, and
+neither do the integers in expressions. A quotient is translated to a new integer with the
+constraints that define it. Facts that cannot be translated are omitted, which can make a proof fail
+but never makes it wrong.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class _Question:
         return variable
 
     def _define(self, symbol: Symbol, value: Any) -> None:
-        """Add the constraints, besides its facts, that define an atom; `power_of_2` has none."""
+        """Add the constraints, other than facts, that define an atom; `power_of_2` has none."""
         if symbol.kind in ("min", "max"):
             one, other = map(self._term, symbol.args)
             self._said.append(self._z3.Or(value == one, value == other))

@@ -1,1 +1,1 @@
-"""Evaluation of a launch at one size: its programs are computed together, without memory."""
+"""Evaluation of a launch at one size, for all programs together and without memory."""

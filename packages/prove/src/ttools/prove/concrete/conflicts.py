@@ -23,10 +23,10 @@ class _Record(NamedTuple):
     """The accesses of one operation in one iteration; each array has one entry per lane.
 
     Attributes:
-        base: Index of the kernel's argument that the address is derived from.
-        program: Indices of the programs in `State.programs`.
-        element: Indices of the accessed elements in the storage.
-        values: Stored values; 0 for other accesses.
+        base: Index of the kernel argument that the address is derived from.
+        program: Index of each lane's program in `State.programs`.
+        element: Index in the storage of the element that each lane accesses.
+        values: Stored values; 0 if the access does not store.
     """
 
     op: Operation
@@ -38,7 +38,7 @@ class _Record(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """The lanes of all accesses to one storage; `site` is the index of a lane's `_Record`."""
+    """The lanes of all accesses to one storage; `site` is the index of each lane's `_Record`."""
 
     site: Any
     program: Any
@@ -64,12 +64,12 @@ class AccessRecords:
     def record(
         self, op: Operation, kind: str, storage: int, base: int, element: Any, active: Bools
     ) -> None:
-        """Record an access, and compare the lanes of a store with each other.
+        """Record an access; if it is a store, also compare its lanes with each other.
 
         Args:
             kind: `load`, `store` or `atomic`.
             storage: Number of the storage.
-            base: Index of the kernel's argument that the address is derived from.
+            base: Index of the kernel argument that the address is derived from.
             element: Index of the accessed element in the storage, in each lane.
             active: Mask of the lanes that access memory.
         """
@@ -101,7 +101,7 @@ class AccessRecords:
     def _compare_lanes(
         self, op: Operation, base: int, where: Any, element: Any, values: Any
     ) -> None:
-        """Report lanes of one store that write different values to one element."""
+        """Report a store whose lanes write different values to one element."""
         if len(where) < 2 or not len(element):
             return
         order = np.lexsort((element, where[0]))
@@ -119,7 +119,7 @@ class AccessRecords:
             self._outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
 
     def compare_programs(self) -> None:
-        """Report unordered accesses of different programs to one element."""
+        """Report accesses to one element by different programs, which have no defined order."""
         for records in self._records.values():
             sizes = [len(record.program) for record in records]
             if self._state.count < 2 or not sum(sizes):
@@ -172,7 +172,7 @@ class AccessRecords:
 
 
 def _possible(records: list[_Record]) -> set[tuple[str, Operation]]:
-    """Return all conflicts that are possible between accesses of these kinds."""
+    """Return all conflicts that are possible between the kinds of accesses in the records."""
     kinds = {record.kind for record in records}
     conflicts = {("overlapping_store", record.op) for record in records if record.kind == "store"}
     for record in records:

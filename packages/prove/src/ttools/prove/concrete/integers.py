@@ -1,10 +1,10 @@
 """Integer operations at one size, computed by NumPy from the declarations of the operations.
 
-An operation of `ttools.ir.dialects` declares its exact result in elementary steps (sums, quotients,
-`unsigned`). `LaneIntegers` computes each step for all programs and lanes. The machine result is the
-exact result, truncated to the width of its type. Steps are computed with 64-bit integers. An
-operation that needs more bits, such as the upper half of a 64-bit product, is computed again with
-Python integers.
+An operation of `ttools.ir.dialects` declares its exact result as a sequence of elementary steps
+(sums, quotients, `unsigned`). `LaneIntegers` computes each step for all programs and lanes. The
+machine result is the exact result, truncated to the width of its type. Steps are computed with
+64-bit integers. If an operation needs more bits, as the upper half of a 64-bit product does, it is
+computed again with Python integers.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-#: Maximum number of programs along an axis of the grid. A GPU rejects larger launches, which is a
-#: finding. In such a launch, program ids are not truncated to 32 bits, so that they do not cause
-#: further findings.
+#: Maximum number of programs along an axis of the grid. A GPU rejects larger launches, which is
+#: reported as a finding. In such a launch, program ids are not truncated to 32 bits, so that they
+#: do not cause further findings.
 _MOST_PROGRAMS = (1 << 31) - 1
 
 
@@ -48,8 +48,8 @@ class _Number:
     """An intermediate result in all lanes.
 
     Attributes:
-        limit: Upper bound of the absolute value, which follows from the types of the operands; None
-            if `lanes` contain the number only modulo 2**64.
+        limit: Upper bound of the absolute value, derived from the types of the operands; None if
+            `lanes` contain the number only modulo 2**64.
     """
 
     lanes: Lanes
@@ -57,7 +57,7 @@ class _Number:
 
 
 class LaneIntegers(Integers[_Number]):
-    """The domain of the numbers in all lanes of all programs, at one size.
+    """Arithmetic on numbers that have a value in every lane of every program, at one size.
 
     Args:
         run: The values of the launch.
@@ -70,7 +70,7 @@ class LaneIntegers(Integers[_Number]):
         self._type: Any = object if wide else np.int64
 
     def operand(self, value: Value, lanes: Lanes) -> _Number:
-        """Return the lanes of an operand as a number of this domain."""
+        """Return the lanes of an operand as a `_Number`."""
         width = width_of(value)
         if self._wide and isinstance(element_type(value.type), IntegerType) and width > 1:
             shadow = None if lanes.shadow is None else lanes.shadow.astype(object)
@@ -78,7 +78,7 @@ class LaneIntegers(Integers[_Number]):
         return _Number(lanes, 1 << max(0, width - 1))
 
     def _exact(self, number: _Number) -> int:
-        """Return the limit of a number that is needed exactly, not only modulo 2**64."""
+        """Return the limit of a number; raise an error if it is known only modulo 2**64."""
         if number.limit is None:
             raise _TooWideError
         return number.limit
@@ -87,7 +87,7 @@ class LaneIntegers(Integers[_Number]):
         return limit if limit is None or self._wide or limit < 1 << 63 else None
 
     def _counted(self, number: _Number) -> Lanes:
-        """Return lanes as integers; conditions become 0 and 1."""
+        """Return the lanes of a number as integers; conditions become 0 and 1."""
         lanes = number.lanes
         if lanes.base is not None:
             raise UnknownError
@@ -213,7 +213,7 @@ class LaneIntegers(Integers[_Number]):
         def compared(x: Any, y: Any) -> Any:
             if not predicate.startswith("u"):
                 return function(x, y)
-            # A negative number that is read as unsigned exceeds all nonnegative numbers.
+            # Read as unsigned, a negative number exceeds all nonnegative numbers.
             return np.where((x < 0) == (y < 0), function(x, y), function(y, x))
 
         lanes = self._of_both(compared, a, b, 1).lanes
@@ -259,7 +259,8 @@ def with_wraps(
     Args:
         op: The operation that computes the result.
         data: The result in the width of its type.
-        operands: Operands, with the operations that lost bits in their computation.
+        exact: The result without loss of bits.
+        operands: Operands, each with the operations that lost bits in its computation.
         unknown: Mask of the lanes whose result is unknown, or None.
     """
     lost = data != exact
@@ -267,7 +268,7 @@ def with_wraps(
     if not lost.any():
         return Lanes(data, None, (), unknown)
     if 1 < width_of(op.results[0]) < 64 and op.declaration.noun:
-        # If an operand was wrong already, only the earlier operation is recorded for the lane.
+        # In lanes where an operand was already wrong, only the earlier operation is recorded.
         before = either(*(lanes for _, lanes in wraps))
         new = lost if before is None else np.logical_and(*fit(lost, np.logical_not(before)))
         if new.any():
@@ -290,7 +291,7 @@ def computed(run: State, op: Operation) -> Lanes | None:
 def reduced(run: State, op: Operation, value: Lanes) -> Lanes | None:
     """Return the reduction of an integer tile along an axis; None if it is not supported.
 
-    Each step combines the first half of the axis with the second half.
+    Each step combines the first half of the axis with the second half, until one element is left.
     """
     combine, axis = op.regions[0].entry.operations[0], op.axis + 1
 
@@ -337,7 +338,7 @@ def _combined(
     value: Lanes,
     steps: Callable[[LaneIntegers, _Number], _Number],
 ) -> Lanes | None:
-    """Return the result of a reduction or scan; None if its operation is not commutative.
+    """Return the result of a reduction or scan; None if its combine function is not commutative.
 
     Args:
         steps: Combines the lanes of the operand.
@@ -371,7 +372,7 @@ def _applied(domain: LaneIntegers, op: Operation, operands: Sequence[_Number]) -
 
 
 def _moved(value: Lanes, move: Callable[[Any], Any]) -> Lanes:
-    """Apply a function to each array of a value, and drop `wraps`."""
+    """Apply a function to each array of a value; the result has no `wraps`."""
     arrays = (value.data, value.shadow, value.unknown)
     data, shadow, unknown = (None if array is None else move(array) for array in arrays)
     return Lanes(data, shadow, unknown=unknown)
@@ -442,8 +443,8 @@ def _cut(data: Any, bits: int) -> Any:
 def _shifted(function: np.ufunc) -> Callable[[Any, Any], Any]:
     """Return a shift function that shifts Python integers by at most 64 bits.
 
-    With larger or negative counts, the lowest 64 bits are those that NumPy computes for 64-bit
-    integers.
+    Larger or negative shift counts are replaced by 64. The lowest 64 bits of the result are then
+    those that NumPy computes for 64-bit integers.
     """
 
     def shifted(a: Any, by: Any) -> Any:

@@ -28,9 +28,10 @@ class Lanes:
     Attributes:
         data: Integers, conditions, hashes of floats, or offsets of pointers in elements.
         shadow: The integers that 64-bit arithmetic would give; None if they equal `data`.
-        wraps: Operations that lost bits in the computation of the value, with masks of lanes.
+        wraps: Operations that lost bits in the computation of the value, each with a mask of the
+            affected lanes.
         unknown: Mask of the lanes whose value is unknown; None if there are none.
-        base: Index of the argument that a pointer is derived from.
+        base: Index of the kernel argument that a pointer is derived from.
     """
 
     data: Any
@@ -68,7 +69,7 @@ def mixed(name: object, *parts: Any) -> Any:
 
 
 def spread(data: Any, shape: tuple[int, ...]) -> Any:
-    """Broadcast an array to the shape of a tile; a scalar of a program is copied to its lanes."""
+    """Broadcast an array to the shape of a tile; a program's scalar is copied to all its lanes."""
     data = np.asarray(data)
     if data.ndim == 0:
         return np.broadcast_to(data, shape)
@@ -86,7 +87,7 @@ def wrapped(data: Any, width: int) -> Any:
 
 
 def fit(*arrays: Any) -> tuple[Any, ...]:
-    """Return arrays of equal rank: new axes are inserted after the axis of programs."""
+    """Return the arrays with equal rank: new axes are inserted after the axis of programs."""
     rank = max(np.ndim(a) for a in arrays)
     return tuple(
         np.reshape(a, a.shape[:1] + (1,) * (rank - np.ndim(a)) + a.shape[1:])

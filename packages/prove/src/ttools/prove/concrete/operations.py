@@ -1,7 +1,7 @@
 """Evaluation of single operations at one size.
 
-Integer operations and views are evaluated by their declarations in `ttools.ir`, other operations by
-the rules in `lower`.
+Integer operations and views are evaluated by their declarations in `ttools.ir`, and all other
+operations by the rules in `lower`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def evaluate(run: State, op: Operation) -> list[Lanes]:
 
 
 def otherwise(run: State, op: Operation, result: Value) -> Lanes:
-    """Return the result of an operation without a rule: hashes for floats, otherwise unknown."""
+    """Return the result of an operation without a rule: hashes for floats, else unknown."""
     kind = element_type(result.type)
     shape = (run.count, *shape_of(result.type))
     if isinstance(kind, IntegerType):

@@ -1,8 +1,9 @@
 """Evaluation of a kernel's integers at one size, for chosen programs, without memory.
 
-This module follows control flow and accesses, and finds defects; the results of single operations
-come from `operations`. All programs are computed together as NumPy arrays, with machine integers
-that wrap. Accesses that depend on unknown data are left out, so that every finding is certain.
+This module follows control flow and memory accesses, and finds defects; the results of single
+operations come from `operations`. All programs are computed together as NumPy arrays, with machine
+integers that wrap. Accesses that depend on unknown data are left out, so that every finding is
+certain.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ from ttools.prove.host.symbolic_numbers import NotModelledError
 from ttools.prove.host.tensors import INDEX, is_constant
 
 _MOST_ITERATIONS = 96
-#: Number of iterations that are computed at each end of a loop with more than `_MOST_ITERATIONS`.
+#: Number of iterations that are computed at the start and at the end of a loop with more than
+#: `_MOST_ITERATIONS` iterations.
 _AT_ENDS = 6
 
 
-#: The value added to a carried value in each iteration, and the operation that adds it.
+#: The value that each iteration adds to a carried value, and the operation that adds it.
 _Step: TypeAlias = "tuple[Value, Operation]"
 
 
@@ -234,7 +236,7 @@ class ConcreteRun(ControlFlow):
             self._values[result] = hidden(value, cut)
 
     def _grow(self, carried: list[Lanes], growth: Mapping[int, _Step | None], times: Any) -> None:
-        """Advance carried values by `times` iterations, a number for each program."""
+        """Advance carried values by `times` iterations, which is a number for each program."""
         for n, step in growth.items():
             if step is None:
                 carried[n] = hidden(carried[n], times > 0)
@@ -245,13 +247,15 @@ class ConcreteRun(ControlFlow):
     def _growth(
         self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
     ) -> dict[int, _Step | None]:
-        """Return what an iteration adds to each carried integer or pointer that changes.
+        """Return what each iteration adds to each carried integer or pointer that changes.
 
         Args:
-            pairs: Each carried value at the start and at the end of the body.
+            pairs: For each carried value, its value at the start and its value at the end of the
+                body.
 
         Returns:
-            The step by the index of the carried value; None if it does not grow by equal steps.
+            The step of each such value by its index; the step is None if the value does not grow by
+            equal steps.
         """
         growth: dict[int, _Step | None] = {}
         for n, (argument, value) in enumerate(pairs):
@@ -337,11 +341,11 @@ class ConcreteRun(ControlFlow):
     def _left(
         self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
     ) -> Any:
-        """Return the number of iterations for which a loop's condition still holds in each program.
+        """Return for how many more iterations a loop's condition holds in each program.
 
         Returns:
-            None if the condition compares values that do not grow by equal steps, or if one of them
-            would leave the range of its type.
+            The numbers; None if the condition compares values that do not grow by equal steps, or
+            if one of these values would leave the range of its type.
         """
         compares = condition.operations[0]
         relation = str(compares.attributes.get("predicate"))
@@ -463,7 +467,7 @@ class ConcreteRun(ControlFlow):
             data = np.broadcast_to(np.asarray(numbers, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)
-            # torch rejects a constant that does not fit, so such a number is unknown.
+            # torch rejects a constant that does not fit in the type, so such a number is unknown.
             if kind.width > 1 and is_constant(content):
                 missing = missing | (data < -half) | (data >= half)
             elif kind.width > 1:
@@ -536,7 +540,7 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
 
 
 def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
-    """Return a mask of the offsets, counted from a view's first element, that are in the view."""
+    """Return a mask of the offsets, counted from a view's first element, that lie in the view."""
     left = at
     inside = left >= 0
     for stride, extent in dims:

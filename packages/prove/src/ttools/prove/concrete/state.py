@@ -29,11 +29,12 @@ class Event:
     Attributes:
         program: Id of the first program in which it occurs.
         lane: Index of the first lane of that program in which it occurs.
-        argument: Index of the argument, -1 if unknown.
+        argument: Index of the argument; -1 if unknown.
         element: Index of the element in the argument's storage.
-        other: The other access of a race or of overlapping stores.
-        promise: Phrase that describes the contents of tables with an assumption.
-        refused: Reason why a GPU rejects the launch, if the event concerns the launch itself.
+        other: The other of the two accesses, for a race or overlapping stores.
+        promise: Phrase that describes the contents of tables that are filled according to an
+            assumption.
+        refused: Reason why a GPU rejects the launch, if the finding concerns the launch itself.
     """
 
     kind: str
@@ -53,8 +54,8 @@ class Outcome:
 
     Attributes:
         events: Findings by kind and operation.
-        whole: True if all programs, lanes and iterations were computed and no value was unknown.
-            If there are no events then, the launch is correct at this size.
+        whole: True if all programs, lanes and iterations were computed and no value was unknown. If
+            there are also no events, the launch is correct at this size.
         uncertain: Operations whose addresses or masks depend on unknown data.
     """
 

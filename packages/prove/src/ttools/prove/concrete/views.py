@@ -1,4 +1,4 @@
-"""Evaluation of views at one size, by the coordinate maps that they declare."""
+"""Evaluation of views at one size, by the coordinate maps that the views declare."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ttools.prove.concrete.state import State
 def viewed(run: State, result: Value) -> Lanes | None:
     """Return the result of a view.
 
-    If a reshape may reorder lanes, as for `tl.max` over all axes of a tile, the row-major order of
-    ttools' engine is assumed.
+    If a reshape may reorder lanes, as it may for `tl.max` over all axes of a tile, they are assumed
+    to be in row-major order, as in ttools' own engine.
 
     Returns:
-        None for other operations, and for `tl.cat`, whose result has no specified order.
+        The result; None for operations that are not views, and for `tl.cat`, whose result has no
+        specified order.
     """
     maps, op = lanes_of(result), result.defining_op
     if op is None or not maps or is_mixed(maps):
@@ -50,10 +51,10 @@ def _moved(run: State, operand: Value, lane_map: LaneMap, shape: tuple[int, ...]
 
 
 def _array(data: Any, lane_map: LaneMap, shape: tuple[int, ...]) -> Any:
-    """Return the moved lanes of an array whose first axis is the axis of programs.
+    """Apply a lane map to an array whose first axis is the axis of programs.
 
-    Axes of the result along which lanes are repeated have extent 1. For example, lanes of shape
-    (4, 1) that are broadcast to (4, 16) remain an array of shape (4, 1) for each program.
+    Axes of the result along which lanes are repeated have extent 1. For example, lanes of shape (4,
+    1) that are broadcast to (4, 16) remain an array of shape (4, 1) for each program.
     """
     if lane_map.axes is None:
         return data.reshape(data.shape[0], *shape)

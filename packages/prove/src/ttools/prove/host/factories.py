@@ -110,7 +110,7 @@ def _tensor(data: Any, **kwargs: Any) -> FakeTensor:
 
 
 def _evenly(numbers: Sequence[Any]) -> Expr | None:
-    """Return the expression of evenly spaced integers; None if they are not evenly spaced."""
+    """Return the expression for a list of integers; None if they are not evenly spaced."""
     if not numbers or not all(isinstance(n, int) for n in numbers):
         return None
     first, *others = map(expr_of, numbers)

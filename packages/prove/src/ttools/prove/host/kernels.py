@@ -1,4 +1,4 @@
-"""Compilation of the kernels that host code launches to TTIR; they do not run."""
+"""Compilation to TTIR of the kernels that host code launches; the kernels do not run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ttools.prove.host.launches import Memory, SymbolicCall
 
 
 class Kernels:
-    """The kernels of one analysis; equal specialisations share a module."""
+    """The kernels of one analysis; launches with equal specialisations share a module."""
 
     def __init__(self) -> None:
         self._modules: dict[object, Module] = {}
 
     def module(self, launch: SymbolicCall) -> Module:
-        """Return the TTIR of a launch's kernel as the interpreter runs it, with calls inlined."""
+        """Return the TTIR of a launch's kernel, with calls inlined, as the interpreter runs it."""
         module = self._modules.get(launch.key)
         if module is None:
             module = self._modules[launch.key] = _module(launch)

@@ -53,10 +53,10 @@ class Memory:
         elements: Number of elements of the storage.
         shape: Extents of the view that is passed.
         strides: Strides of the view in elements.
-        offset: Index in the storage of the first element of the view.
+        offset: Index of the view's first element in the storage.
         content: Expression for element number `INDEX` of the storage, if the elements are integers;
             None if unknown.
-        value: Value of all elements, if they are the same float.
+        value: Value of all elements, if they are floats and all equal.
         random: True if the elements were drawn at random.
         within: Bounds of the elements that the user assumes.
         distinct: True if the user assumes that no two elements are equal.
@@ -88,7 +88,8 @@ class SymbolicCall:
         grid: Extents of the grid.
         signature: Triton's type of each parameter.
         constants: Values of the parameters that are constants.
-        arguments: The other arguments: a `Memory`, an expression, or None if it is not an integer.
+        arguments: The arguments that are not constants: a `Memory` for a tensor, an expression for
+            an integer, and None for anything else.
         line: `file:line` in host code.
         config: Configuration that an autotuner has chosen.
         storages: Storage of each argument.

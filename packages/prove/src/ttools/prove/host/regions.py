@@ -1,7 +1,7 @@
 """Sets of sizes for which host code takes the same path.
 
 The conditions of a path are translated to a box (first and last value of each size) and to
-remainders of sizes. Conditions that cannot be translated are kept in their original form.
+remainders of sizes. Conditions that cannot be translated this way are kept in their original form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Region:
 
     Attributes:
         box: First and last value of each size; it contains all sizes that satisfy the conditions.
-        steps: `(divisor, remainder)` of each size whose values all have the same remainder.
+        steps: For each size whose values all have the same remainder, `(divisor, remainder)`.
         left: The conditions that `box` and `steps` do not imply.
     """
 
@@ -54,7 +54,7 @@ class Region:
         return inside and all(c.holds(point) for c in self.conditions)
 
     def points(self) -> Iterator[Point]:
-        """Iterate over some sizes of the region: first small sizes and the largest ones."""
+        """Iterate over some points of the region: small sizes first, and then the largest ones."""
         axes = []
         for symbol, (low, high) in self.box.items():
             step, rest = self.steps.get(symbol, (1, 0))
@@ -72,7 +72,7 @@ class Region:
 
     @property
     def is_small(self) -> bool:
-        """True if `points` considers all sizes of the box."""
+        """True if the box is so small that `points` considers all of it."""
         most = _TRIED if len(self.box) == 1 else _TRIED_OF_SEVERAL
         return all(high - low < most for low, high in self.box.values())
 
@@ -89,7 +89,7 @@ class Region:
         return new | {s: as_expr(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
-        """Return a `Space` for the sizes of the region, or of its part in `box`; None if empty."""
+        """Return a `Space` for the region, or for its part in `box`; None if that is empty."""
         counted: Box = {}
         for symbol, (low, high) in (self.box if box is None else box).items():
             if symbol in self.steps:
@@ -150,7 +150,7 @@ def _settled(where: Region, condition: Condition) -> bool:
 
 
 def _bounded(where: Region, condition: Condition) -> bool:
-    """Translate a condition to the box or steps; return whether they now imply it."""
+    """Translate a condition to the box or steps; return whether these now imply the condition."""
     symbols = condition.expr.base_symbols()
     if where.is_empty:
         return False
@@ -172,7 +172,8 @@ def _bounded(where: Region, condition: Condition) -> bool:
     # `value` never decreases: find where it reaches 0, and where it exceeds 0.
     zero, above = _first(value, low, high, 0), _first(value, low, high, 1)
     if condition.relation == "ge":
-        # expr >= 0 is equivalent to value >= 0 or, if the sign is negative, to value <= 0.
+        # `expr >= 0` is equivalent to `value >= 0` if the sign is positive, and to `value <= 0` if
+        # it is negative.
         if sign > 0:
             where.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
         else:
@@ -193,7 +194,7 @@ def _bounded(where: Region, condition: Condition) -> bool:
 
 
 def _is_one(where: Region, condition: Condition) -> bool:
-    """Translate the condition that a product of sizes is 1, so that each of them is 1.
+    """Translate the condition that a product of sizes is 1, which implies that each of them is 1.
 
     Returns:
         True if the condition has this form.
@@ -211,11 +212,11 @@ def _is_one(where: Region, condition: Condition) -> bool:
 
 
 def _below(where: Region, condition: Condition) -> bool:
-    """Reduce the last values of sizes by a condition that is false for large sizes.
+    """Lower the last values of sizes, using a condition that is false for large sizes.
 
-    If the condition is false for a value of one size and the first values of all other sizes, it is
-    false for this value and any other sizes. The result is always False, because the box does not
-    imply the condition.
+    If the condition is false for some value of one size and the first values of all other sizes, it
+    is also false for this value and any values of the other sizes. The result is always False,
+    because the box does not imply the condition.
     """
     symbols = condition.expr.base_symbols()
     is_limit = condition.relation == "ge" and condition.answer
@@ -235,7 +236,10 @@ def _below(where: Region, condition: Condition) -> bool:
 
 
 def _first(value: object, low: int, high: int, least: int) -> int:
-    """Return the first number of a range at which a non-decreasing function is at least `least`."""
+    """Return the first number in a range for which a non-decreasing function is at least `least`.
+
+    If there is none, the number after the range is returned.
+    """
     assert callable(value)
     end = high + 1
     while low < end:
@@ -248,7 +252,7 @@ def _first(value: object, low: int, high: int, least: int) -> int:
 
 
 def _direction(expr: Expr, space: Space) -> int:
-    """Return 1 for a non-decreasing expression of one size, -1 for a non-increasing one, else 0."""
+    """Return 1 for a non-decreasing expression, -1 for a non-increasing one, and otherwise 0."""
     signs = set()
     for monomial, factor in expr.terms.items():
         if not monomial:
@@ -298,13 +302,14 @@ def _remainder(where: Region, condition: Condition, symbol: Symbol) -> bool:
 
 
 def _step(where: Region, symbol: Symbol, divisor: int, rest: int) -> None:
-    """Combine `n % divisor == rest` with the remainder found before."""
+    """Combine `n % divisor == rest` with the remainder of the size that is already known."""
     modulus, before = where.steps.get(symbol, (1, 0))
     common = math.gcd(modulus, divisor)
     if (rest - before) % common:
         where.box[symbol] = (1, 0)  # no size has both remainders
         return
-    # before + modulus * k has the remainder `rest` for exactly one k below divisor // common.
+    # There is exactly one k below divisor // common for which before + modulus * k has the
+    # remainder `rest`.
     inverse = pow(modulus // common, -1, divisor // common)
     k = (rest - before) // common * inverse % (divisor // common)
     step = modulus * (divisor // common)

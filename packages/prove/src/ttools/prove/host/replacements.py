@@ -1,10 +1,10 @@
-"""Replacements of built-in types and of torch's and Triton's functions while host code runs.
+"""Replacements of built-in types, and of functions of torch and Triton, while host code runs.
 
 Host code runs with symbolic sizes and fake tensors, which C code cannot handle. `range` and `int`
-would need the number of a size. torch's functions in C would read memory that a fake tensor does
-not have, before they call `__torch_function__`. Functions with a gradient (`autograd.Function`) and
-custom operators call the user's Python functions through C code, so their replacements call these
-functions directly. Backward passes do not run.
+would need the value of a size. torch's C functions would read memory that a fake tensor does not
+have, before they call `__torch_function__`. Functions with a gradient (`autograd.Function`) and
+custom operators call the user's Python functions through C code, so their replacements call the
+user's functions directly. Backward passes do not run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Apply = Callable[..., Any]
 
 # ---- built-in types
 class _ReplacementType(type):
-    """The metaclass of replacements of built-in types, which compare equal to these types."""
+    """The metaclass of replacements of built-in types; each compares equal to its built-in type."""
 
     original: type
 
@@ -53,7 +53,10 @@ class _ReplacementType(type):
 
 
 class _Range(metaclass=_ReplacementType):
-    """A `range` that compares with its end before each iteration, if an argument is symbolic."""
+    """A `range` that compares the value with its end before each iteration.
+
+    If no argument is symbolic, the result is an ordinary `range`.
+    """
 
     original = range
 
@@ -81,7 +84,7 @@ class _Range(metaclass=_ReplacementType):
 
 
 class _Int(metaclass=_ReplacementType):
-    """An `int` that returns symbolic integers unchanged, and rounds quotients of them to others."""
+    """An `int` that returns symbolic integers unchanged, and truncates symbolic floats."""
 
     original = int
 
@@ -97,8 +100,8 @@ class _Int(metaclass=_ReplacementType):
 class BuiltinReplacements:
     """Replacements of built-in types, which are added to the globals of modules.
 
-    Code in these modules then uses them instead of Python's own types. They are removed while
-    Triton compiles, because kernels use the same names.
+    Code in these modules then uses the replacements instead of Python's own types. They are removed
+    while Triton compiles, because kernels use the same names.
 
     Args:
         scopes: Globals of modules; names that a module defines itself are not replaced.
@@ -143,7 +146,7 @@ class BuiltinReplacements:
 def replaced_functions(
     launch: Callable[..., None], assumptions: list[str], scopes: Sequence[dict[str, Any]]
 ) -> Iterator[None]:
-    """Replace functions of torch and Triton, also where the user's modules have imported them.
+    """Replace functions of torch and Triton, including where user modules have imported them.
 
     Args:
         launch: Called instead of each launch, with the kernel, its positional arguments and its
@@ -206,7 +209,7 @@ def replaced_functions(
 
 
 def _guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Return namespaces of torch, each with its functions that are in C and their replacements."""
+    """Return some namespaces of torch, each with its C functions and their replacements."""
     guards = []
     for module in (torch, torch.nn.functional, torch.special, torch.linalg, torch.fft):
         scope = vars(module)
@@ -230,7 +233,7 @@ def _guarded(function: Any) -> Callable[..., Any]:
 
 
 class _Context:
-    """The context that a `forward` receives; it stores nothing, as no backward pass follows."""
+    """The context object that `forward` receives; it stores nothing, as no backward pass runs."""
 
     def __init__(self, count: int) -> None:
         self.needs_input_grad = (False,) * count
@@ -272,9 +275,9 @@ def _called(original: _Apply) -> _Apply:
 def module_scopes(function: Any) -> list[dict[str, Any]]:
     """Return the globals of a function, of modules in the same folder, and of related modules.
 
-    Related modules import Triton, and names in the function's module or in other related modules
-    refer to them, directly or through a module that only re-exports names. Searching all modules
-    of the process instead would be slow, as there may be thousands.
+    A related module imports Triton, and is referred to by a name in the function's module or in
+    another related module, either directly or through a module that only re-exports names.
+    Searching all modules of the process instead would be slow, as there may be thousands.
     """
     own = getattr(function, "__globals__", {})
     folder = _folder_of(own)
@@ -298,7 +301,7 @@ def module_scopes(function: Any) -> list[dict[str, Any]]:
 
 
 def _module_of(value: Any) -> str:
-    """Return the name of a module, or of the module of a function, a class or an object's class."""
+    """Return the name of a module, or the name of the module that defines a value or its class."""
     if isinstance(value, ModuleType):
         return value.__name__
     try:

@@ -20,8 +20,8 @@ def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
     step: Any = 1
     for extent in reversed(shape):
         strides.insert(0, step)
-        # torch counts an empty axis as one element; no element of an empty tensor is accessed,
-        # so the difference does not matter.
+        # torch counts the extent of an empty axis as 1 here. The difference does not matter,
+        # because no element of an empty tensor is accessed.
         step = step * extent
     return strides
 
@@ -29,7 +29,7 @@ def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
 def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
     """Return the strides that `torch.empty_like` gives to a new tensor.
 
-    torch keeps the order of the axes.
+    torch keeps the order of the axes of the old tensor.
 
     Raises:
         NotModelledError: The tensor has gaps, and the order of its axes is not row-major.
@@ -132,8 +132,8 @@ def strides_as_torch(
 ) -> list[Any] | None:
     """Return the strides of a view with the shape `wanted`; None if torch would have to copy.
 
-    Axes without gaps between them form one run of elements, whose length must be the product of
-    some of the extents in `wanted` (see ATen's `computeStride`).
+    Adjacent axes without gaps between them form one contiguous run of elements. The length of a run
+    must be the product of some of the extents in `wanted` (see ATen's `computeStride`).
     """
     if not shape:
         return [1] * len(wanted)

@@ -25,7 +25,7 @@ from ttools.ir.expr import (
 )
 from ttools.prove.expression_int import ExpressionInt
 
-#: A size times a float stays exact if the denominator of the float is at most this.
+#: The product of a size and a float is exact if the denominator of the float is at most this.
 _FEW_PARTS = 1 << 10
 
 
@@ -183,7 +183,10 @@ def _and(p: Expr, q: Expr) -> Any:
 
 
 def _without_last_bit(p: Expr) -> Any:
-    """Return `p & (p - 1)`, which is 0 for powers of two; each of these has a separate path."""
+    """Return `p & (p - 1)`, which is 0 for powers of two.
+
+    Each power of two has a separate path.
+    """
     path = current_path()
     value = evaluate(p, path.concrete)
     if value <= 0 or value & (value - 1) == 0:
@@ -196,7 +199,7 @@ def _without_last_bit(p: Expr) -> Any:
 
 
 class _NonZero:
-    """A positive integer; host code that needs more than its sign has a path for each size."""
+    """A positive integer; if host code needs more than its sign, each size has a separate path."""
 
     def __init__(self, value: Callable[[], int]) -> None:
         self._value = value
@@ -378,7 +381,7 @@ def next_power(n: Any) -> Any:
     path, expr = current_path(), expr_of(n)
     value = evaluate(power_of_2(expr), path.concrete)
     if expr.constant is None:
-        # These two comparisons hold exactly for the sizes with this power.
+        # Both comparisons hold exactly for the sizes whose next power of two is this value.
         path.ask(as_expr(value) - expr, "ge")
         if value:
             path.ask(expr - (value // 2 + 1 if value > 1 else 1), "ge")

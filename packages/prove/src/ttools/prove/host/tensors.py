@@ -1,7 +1,7 @@
 """Fake tensors, which have shape, strides and type but no memory, and torch's operators on them.
 
-Host code that is analysed receives them from replacements of torch's factories. A fake tensor of
-integers may have an expression for its elements. An operation that is not modelled raises
+While host code is analysed, replacements of torch's factories give it fake tensors. A fake tensor
+of integers may have an expression for its elements. An operation that is not modelled raises
 `NotModelledError`, so that nothing is proved.
 """
 
@@ -40,7 +40,7 @@ from ttools.prove.host.shapes import (
 )
 from ttools.prove.host.symbolic_numbers import NotModelledError, current_path, expr_of, symbolic_int
 
-#: Symbol for the position of an element in its storage, in expressions for contents.
+#: Symbol for the position of an element in its storage; it occurs in expressions for contents.
 INDEX: Final = Symbol("index", "index", SIZE)
 _numbers = itertools.count()
 
@@ -53,7 +53,7 @@ class Storage:
         dtype: Type of the elements.
         content: Expression for element number `INDEX`, if the elements are integers; None if
             unknown.
-        value: Value of all elements, if they are the same float.
+        value: Value of all elements, if they are floats and all equal.
         random: True if the elements were drawn at random.
     """
 
@@ -444,7 +444,7 @@ class FakeTensor:
         """Return the expression of the elements after conversion to a type.
 
         Returns:
-            None if it is unknown, for example because elements may have wrapped.
+            The expression; None if it is unknown, for example because elements may have wrapped.
         """
         content = self.storage.content
         if content is None or dtype.is_floating_point:
@@ -531,7 +531,7 @@ class FakeTensor:
         return self * -1
 
     def _changed(self, other: Any) -> FakeTensor:
-        """Model an operation in place, after which the elements are unknown."""
+        """Model an in-place operation, after which the elements are unknown."""
         self.storage.forget()
         return self
 
@@ -579,7 +579,7 @@ class FakeTensor:
         return make(shape, self.dtype, content=content)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Assign elements; `x[1:] = y` may continue the expression of `x[:1]`."""
+        """Assign elements; after `x[1:] = y`, `y` may continue the expression of `x[:1]`."""
         storage, content = self.storage, None
         whole = self.dim() == 1 and self._whole() and type(value) is FakeTensor
         goes_on = whole and isinstance(index, slice) and index == slice(1, None)
@@ -706,7 +706,7 @@ def _custom(operator: str) -> Callable[..., Any]:
 
 
 def written_to(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
-    """Write the result of a function to the tensor of `out=`, and return that tensor."""
+    """Write the result of a function to the tensor given as `out=`, and return that tensor."""
     if make_one is call_function:
         result = make_one(*args, kwargs)
     else:
@@ -794,7 +794,7 @@ _IN_PLACE = (
 
 
 def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """Return the shape that shapes are broadcast to.
+    """Return the shape to which several shapes are broadcast.
 
     Raises:
         RuntimeError: The shapes do not match.

@@ -1,8 +1,9 @@
 """Search for the smallest sizes at which a launch fails.
 
 A proof for a box of sizes rules out a problem for all of them. Where a proof fails, the launch is
-evaluated at single sizes. A size is reported as failing only after an evaluation. It counts as
-correct only if it was proved, or if all of its programs were evaluated and no value was unknown.
+evaluated at single sizes. A size is reported as failing only if an evaluation shows it. A size
+counts as correct only if it was proved, or if all of its programs were evaluated and no value was
+unknown.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from ttools.prove.symbolic.conditions import Key, Problem, unproved
 _MOST_STEPS = 12
 #: A range with at most this many sizes is evaluated size by size.
 _MOST_ALONE = 256
-#: Maximum number of consecutive sizes that are tested for being in the region.
+#: Maximum number of consecutive sizes that are tested to find one in the region.
 _MOST_TRIED = 256
-#: Once a proof has taken more seconds than this, sizes are evaluated before a proof is attempted.
+#: Once a proof has taken more seconds than this, sizes are evaluated before another proof is
+#: attempted.
 _SLOW = 0.2
 
 
-#: Maximum numbers of corners of a box, and of sizes from models of the solver, that are evaluated.
+#: Maximum number of corners of a box, and of sizes from the solver's models, that are evaluated.
 _MOST_CORNERS, _MOST_WITNESSES = 8, 4
-#: Number of consecutive sizes that are evaluated if something prevents proofs.
+#: Number of consecutive sizes that are evaluated if something prevents a proof.
 _MOST_NEAR = 24
 
 
@@ -79,7 +81,10 @@ class SearchState:
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def settled(self, box: Box) -> frozenset[Key]:
-        """Return the keys of defects whose smallest size is known and is in a box or below."""
+        """Return the keys of defects whose smallest size is known and not above the start of a box.
+
+        If there are several sizes, the result is empty.
+        """
         lows = [low for low, _ in box.values()]
         if len(lows) > 1:
             return frozenset()
@@ -145,23 +150,23 @@ class Search:
     def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
         """Return the problems on the whole box that the solver cannot rule out.
 
-        The solver is not queried about defects that appear at a corner of the box. The sizes in its
-        models are evaluated.
+        The solver is not queried about problems that evaluation confirms at a corner of the box.
+        The sizes in the solver's models are evaluated.
         """
         solver = self._solver
         askable = any(problem.askable for problem in problems.values())
         if solver is None or not askable or self._state.is_late():
             return problems
         trials = [self.trial(point) for point in self._corners()]
-        # Evaluation may also show defects that are hidden by one of the problems. These are not
-        # skipped, because only a proof may exclude them.
+        # Evaluation may also show defects that one of the problems hides. Queries about these are
+        # not skipped, because only a proof may exclude them.
         wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
         if problems.keys() == wrong:
             return problems
         left = self._with_solver(self._where.box, frozenset(wrong))
         if not any(problem.hides for problem in problems.values()):
-            # All other conditions are proved already. A new problem only means that the solver ran
-            # out of time.
+            # All other conditions are already proved. A problem that is new here only means that
+            # the solver ran out of time.
             left = {key: problem for key, problem in left.items() if key in problems}
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
@@ -186,7 +191,10 @@ class Search:
         return [point for point in corners if self._where.holds(point)]
 
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
-        """Return a point from the solver's values of some sizes, or of the sizes' counters."""
+        """Return the point that the solver's values of sizes, or of the sizes' counters, describe.
+
+        A size without a value has its first value.
+        """
         point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
         for symbol, expr in self._where.substitution().items():
             if expr.base_symbols() <= witness.keys():
@@ -194,7 +202,7 @@ class Search:
         return point
 
     def settle(self, problem: Problem) -> bool:
-        """Find the smallest size at which a problem is a defect, or show that there is none.
+        """Find the smallest size at which a problem is a defect, or show that it is never a defect.
 
         Returns:
             False if neither succeeded.
@@ -214,7 +222,7 @@ class Search:
 
         An integer that may wrap hides other problems of its access. If evaluation or a later proof
         shows that the wrap is harmless, the hidden problems still have to be excluded. Proofs are
-        therefore attempted for the parts of the range between the sizes that were evaluated
+        therefore attempted for the parts of the range that lie between sizes that were evaluated
         completely and the first sizes at which evaluation shows a defect. If there are several
         sizes, the result is empty.
         """
@@ -241,7 +249,7 @@ class Search:
         return problems
 
     def explore(self) -> None:
-        """Search for defects that no problem describes, because something prevents the proofs."""
+        """Search for defects that no problem describes because something prevents the proofs."""
         whole = len(self._where.box) == 1
         for point in self._near():
             trial = self.trial(point)
@@ -259,11 +267,11 @@ class Search:
                     self._lower(key, point)
 
     def record_unnamed(self) -> None:
-        """Record wraps that evaluation has shown during the search for other problems.
+        """Record integer wraps that evaluation has shown during the search for other problems.
 
-        An access may be unproved because it may be out of bounds, while the defect is an earlier
-        integer that wraps. Defects of other kinds are not recorded here, because they may be
-        consequences of a wrap that is reported already.
+        If an integer wraps, a later access may be out of bounds and therefore unproved, although
+        the defect is the wrap. Defects of other kinds are not recorded here, because they may be
+        consequences of a wrap that is already reported.
         """
         for sizes, trial in [*self._trials.items()]:
             point = dict(zip(self._where.box, sizes, strict=True))
@@ -286,7 +294,7 @@ class Search:
             value = point[symbol] + 1
 
     def _lower(self, key: Key, start: Point) -> None:
-        """Record a defect at a point, and at smaller points that bisecting each size finds."""
+        """Record a defect at a point, and at smaller points found by bisecting each size."""
         self._state.record(self.trial(start), start, key, least=False)
         for symbol, (low, _) in self._where.box.items():
             box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
@@ -295,7 +303,7 @@ class Search:
                 start = lower
 
     def _values(self, symbol: Symbol) -> list[int]:
-        """Return values of a size at which defects are likely, with the remainder of the region."""
+        """Return values of a size at which defects are likely, all with the region's remainder."""
         low, high = self._where.box[symbol]
         step, remainder = self._where.steps.get(symbol, (1, 0))
         moved = {v + (remainder - v) % step for v in _steps(low, high)}
@@ -344,7 +352,7 @@ class Search:
         return True
 
     def _candidates(self) -> list[Point]:
-        """Return likely points of defects: the solver's, then others in descending order."""
+        """Return points where defects are likely: the solver's, then others in descending order."""
         ends = {s: self._values(s) for s in self._where.box}
         points: list[Point] = [{}]
         for symbol, values in ends.items():
@@ -476,8 +484,8 @@ class Search:
         """Return the first point of the region at which a size is at least `value`.
 
         Returns:
-            The point; True if there is none; False if no point was found among those that were
-            tried.
+            The point; True if there is none; False if the points that were tried are not in the
+            region, but later ones may be.
         """
         rest = {s: low for s, (low, _) in box.items()}
         step, remainder = self._where.steps.get(symbol, (1, 0))

@@ -1,9 +1,10 @@
 """Evaluation of a launch at one size, for the programs that are most likely to fail.
 
 Evaluation leaves out lanes and programs that depend on unknown data. If a table has assumed bounds,
-the launch is evaluated again with a table full of the smallest permitted number and with a table
-full of the largest one. This shows defects of single elements. Findings about two elements, such as
-races, are ignored there, because no assumption says which numbers occur together.
+the launch is evaluated two more times: with a table full of the smallest permitted number, and with
+a table full of the largest one. This shows defects that concern single elements. Findings about two
+elements, such as races, are ignored in these evaluations, because no assumption says which numbers
+occur together.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from ttools.prove.host.launches import Memory, SymbolicCall
 from ttools.prove.host.tensors import INDEX
 from ttools.prove.symbolic.conditions import Key
 
-#: Up to this number of tables, all combinations of smallest and largest numbers are evaluated. If
-#: there are more tables, all of them have their smallest number, and then all have their largest.
+#: Up to this number of tables, all combinations of their smallest and largest numbers are
+#: evaluated. If there are more tables, the launch is evaluated once with the smallest number in all
+#: tables, and once with the largest number in all tables.
 _MOST_APART = 2
 #: Kinds of findings about a single element.
 KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob"})
@@ -85,7 +87,8 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]
 #: Maximum number of lanes, over all programs, that are evaluated at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
-#: Number of first and of last programs that are evaluated with tables at an assumed bound.
+#: With tables at an assumed bound, this number of programs is evaluated at each end of the list of
+#: programs.
 _MOST_AT_ENDS = 512
 #: `look_further` evaluates the remaining programs if they form at most this number of parts.
 _MOST_PARTS = 24
@@ -132,7 +135,8 @@ class Trial:
     def _run(self, programs: Programs) -> Outcome:
         outcome = self._computed(self.launch, programs)
         if outcome.uncertain:
-            # All elements of such a table are equal, so programs in the middle rarely differ.
+            # All elements of such a table are usually equal, so programs in the middle rarely
+            # behave differently.
             some = dict.fromkeys([*programs[:_MOST_AT_ENDS], *programs[-_MOST_AT_ENDS:]])
             for launch, words in at_ends(self.launch, self._sizes):
                 for key, event in self._computed(launch, [*some]).events.items():
@@ -144,7 +148,7 @@ class Trial:
         return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
-        """Evaluate the other programs in parts until a defect is found; return whether one was.
+        """Evaluate the remaining programs in parts until a defect is found; return whether it was.
 
         Conflicts between programs of different parts are not found.
 

@@ -1,8 +1,8 @@
 """Conditions under which a launch is correct, and proofs of these conditions on a box of sizes.
 
 There are four conditions: every access is in bounds; no integer wraps in the computation of an
-address; a GPU accepts the grid; no program or lane accesses an element that another one stores to
-(see `disjoint`).
+address; a GPU accepts the grid; no program or lane accesses an element that a different one stores
+to (see `disjoint`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class Problem:
     """A condition that is not proved.
 
     Attributes:
-        kind: Kind of the finding that it may become; `model` if it only prevents proofs.
+        kind: Kind of finding that the problem may turn out to be; `model` if it only prevents
+            proofs.
         location: Line of the kernel; None if unknown.
         reason: Reason why the condition is not proved, as a phrase with formulas.
         phrase: The same reason without formulas.
-        askable: True if the solver may be able to prove it.
+        askable: True if the solver may be able to prove the condition.
     """
 
     kind: str
@@ -238,7 +239,7 @@ class _Conditions:
         return discharged(facts, needs, self._nonneg)
 
     def _nonneg(self, goal: Expr, facts: Sequence[Expr]) -> bool:
-        """Return whether the goal is proved; the solver is used if other proofs fail."""
+        """Return whether the goal is proved; the solver is tried only if other proofs fail."""
         if self._space.nonneg(goal, facts):
             return True
         solver = self._solver if self._asks else None
@@ -285,9 +286,9 @@ class _Conditions:
         return True
 
     def _covered(self, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> Expr | None:
-        """Return the length of a view without gaps between its first and last element, or None.
+        """Return the length of a view without gaps; None if the view may have gaps.
 
-        Axes may overlap, as windows do. The length is 0 if an extent is 0.
+        Axes may overlap, as sliding windows do. The length is 0 if an extent is 0.
         """
         if self._dense(dims):
             total = as_expr(1)

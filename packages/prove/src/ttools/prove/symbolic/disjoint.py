@@ -1,9 +1,9 @@
 """Proofs for all sizes of a box that the programs of a launch access different elements.
 
-There are two rules. `EqualityInference` shows that equal addresses imply equal programs: an address
-such as `row * stride + column` with `0 <= column < stride` determines the row and the column. The
-other rule shows that, of any two programs along an axis, the later one always accesses later
-elements, or always earlier ones.
+There are two rules. `EqualityInference` shows that equal addresses imply equal programs: for
+example, an address `row * stride + column` with `0 <= column < stride` determines the row and the
+column. The other rule shows that, of any two programs along an axis, the later program always
+accesses later elements, or always accesses earlier ones.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ _ROUNDS = 24
 
 
 class EqualityInference:
-    """Infers which symbols are equal if two addresses are.
+    """Infers which symbols are equal if two addresses are equal.
 
-    Equal sums `s * high + low` with `0 <= low < s`, or `-s < low <= 0`, have equal `high` and equal
-    `low`. For example, programs `p` and `q` that both store to `128 * p + lane` with a lane below
-    128 are the same program. Equal elements of a table with distinct elements are at one position.
+    If two sums `s * high + low` with `0 <= low < s`, or with `-s < low <= 0`, are equal, both have
+    the same `high` and the same `low`. For example, programs `p` and `q` that both store to `128 *
+    p + lane` with a lane below 128 are the same program. If two elements of a table with distinct
+    elements are equal, they are at the same position.
 
     Args:
         space: The sizes and symbols.
@@ -160,11 +161,12 @@ class EqualityInference:
         return True
 
     def _use_rotated(self, p: Expr, d: Expr) -> None:
-        """Infer that `p` is equal if `p // w`, `p % d` and `r // d` are, where `r` is `p % w`.
+        """Infer that `p` is the same in both accesses if `p // w`, `p % d` and `r // d` are.
 
-        As `p // w` is equal in both accesses, `r` differs between them by as much as `p`. This is a
-        multiple of `d`, because `p % d` is equal. It is also less than `d`, because `r // d` is
-        equal. Therefore it is 0. Kernels that group programs compute such indices.
+        Here, `r` is `p % w`. As `p // w` is the same in both accesses, `r` differs between them by
+        as much as `p`. The difference is a multiple of `d`, because `p % d` is the same. It is also
+        less than `d`, because `r // d` is the same. Therefore it is 0. Kernels that group programs
+        compute such indices.
         """
         for quotient in [s for s in self._known if s.kind == "floordiv" and s.args[0] == p]:
             width = quotient.args[1]
@@ -184,7 +186,7 @@ class EqualityInference:
 
 
 def _quotients(p: Expr, d: Expr) -> Iterator[Expr]:
-    """Yield `p // d` and, if `p` is a quotient itself, the same as a quotient of its dividend."""
+    """Yield `p // d` and, if `p` is itself a quotient, the same value in terms of its dividend."""
     yield floordiv(p, d)
     for symbol in p.symbols():
         if symbol.kind == "floordiv" and p == as_expr(symbol):
@@ -234,9 +236,9 @@ class Conflict:
     """Two accesses that are not proved to access different elements.
 
     Attributes:
-        kind: Kind of the finding that it may become.
+        kind: Kind of finding that the conflict may turn out to be.
         first: An access that writes.
-        in_program: True for two lanes of one program.
+        in_program: True if the accesses are made by two lanes of one program.
     """
 
     kind: str
@@ -258,7 +260,8 @@ def conflicts(
         space: The sizes and symbols.
         instances: All accesses of the launch.
         programs: Program ids along the axes with several programs.
-        is_asked: Returns whether conflicts of a kind with a given first access are of interest.
+        is_asked: Called with a kind of conflict and its first access; returns whether such
+            conflicts are of interest.
         solver: Z3, which is used where no other proof is found; None if it is not to be used.
     """
     for n, one in enumerate(instances):
@@ -266,7 +269,7 @@ def conflicts(
             continue
         alone = one.access.kind == "store" and not one.access.uniform
         if alone and is_asked("overlapping_store", one.access):
-            # Two lanes may be in different cases of their address or mask.
+            # The two lanes may be in different cases of the store's address or mask.
             for other in instances[n:]:
                 if other.access is one.access and not _lanes_apart(space, one, other, solver):
                     yield Conflict("overlapping_store", one, other, in_program=True)
@@ -282,8 +285,9 @@ def conflicts(
             if kinds == {"store"} and one.access.op is other.access.op and one.access.uniform:
                 continue  # all write the same value
             kind = "overlapping_store" if kinds == {"store"} else "race"
-            # A conflict is reported at its first access. As in the evaluation at one size, this is
-            # the later one of two stores, or the store in a conflict with an atomic operation.
+            # A conflict is reported at its first access. As in the evaluation at one size, the
+            # later one of two stores counts as the first access, and in a conflict between a store
+            # and an atomic operation, the store does.
             turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
             first, second = (other, one) if turned else (one, other)
             if is_asked(kind, first.access) and not _apart(space, one, other, programs, solver):
@@ -326,8 +330,8 @@ def _apart(
     same: dict[Symbol, Expr] = {}
     left = list(programs)
     while left:
-        # If two programs access the same element, their ids are shown to be equal along one axis
-        # after another; equal ids along some axes may imply equal ids along others.
+        # The ids of two programs that access the same element are shown to be equal along one axis
+        # after another, because equal ids along some axes may imply equal ids along others.
         digits = EqualityInference(space, list(one.facts), facts, renamer, _mine(same, renamer))
         digits.equal(one.at, at)
         new = [p for p in left if digits.determined(p) or digits.pinned(p)]
@@ -361,7 +365,7 @@ def _mine(same: Mapping[Symbol, Expr], renamer: Renamer) -> frozenset[Symbol]:
 
 
 def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[Symbol, Expr]:
-    """Return `same`, extended by the elements of tables that are at equal positions."""
+    """Return `same`, extended by elements of tables that are equal because their positions are."""
     unified = dict(same)
     for symbol, other in renamer.replaced.items():
         element = space.elements.get(symbol)
@@ -375,7 +379,7 @@ def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[S
 def _ordered(
     space: Space, at: Expr, other: Expr, facts: list[Expr], mine: Expr, theirs: Expr
 ) -> bool:
-    """Return whether a later program along an axis always accesses later, or earlier, elements.
+    """Return whether later programs along an axis always access later, or always earlier, elements.
 
     For example, program `p` stores to `p * BLOCK + lane` with `lane < BLOCK`. If `q >= p + 1`, the
     element of program `q` is at least `p * BLOCK + BLOCK`, which is above all elements of `p`.
@@ -411,7 +415,8 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     inside = set().union(*(expr.base_symbols() for expr in exprs))
     apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
     inside = inside.union(*(element.position.base_symbols() for element in apart))
-    # The symbols of lanes, and of data in tiles, differ between two lanes, so they are renamed.
+    # Symbols of lanes, and of data in tiles, may have different values in the two lanes, so they
+    # are renamed.
     keeps = frozenset(s for s in inside if s.level < min(symbol.level for symbol in lanes))
     renamer = _renamer(space, other, keeps)
     for symbol in lanes:

@@ -1,8 +1,8 @@
 """Evaluation of a kernel for all sizes of a box, and all programs, lanes and iterations at once.
 
-This module follows control flow and memory: it determines the accesses of a launch with their
-addresses and conditions. The results of single operations come from `operations`; `conditions`
-proves that the accesses are correct.
+This module follows control flow and memory accesses: it determines the accesses of a launch with
+their addresses and conditions. The results of single operations come from `operations`;
+`conditions` proves that the accesses are correct.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ class Evaluator(ControlFlow):
         first, by = lower.single, step.single
         bounds: Facts = ()
         trips: int | None = None
-        # An end that may have wrapped is not a bound until it is proved not to wrap.
+        # If the computation of an end may have wrapped, the end is not a bound until it is proved
+        # not to wrap.
         sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
         around = [f.expr for f in self._state.context if not f.needs]
         if by is None or not self._space.nonneg(by - 1, around):
@@ -280,7 +281,7 @@ class Evaluator(ControlFlow):
     def _trips(
         self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
     ) -> Symbol:
-        """Return a symbol for the trip count of a loop, on which the values of results depend."""
+        """Return a symbol for the trip count of a loop; the results of the loop depend on it."""
         total = Symbol("iterations", "iteration", LOOP, (), k)
         self._space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
@@ -299,7 +300,7 @@ class Evaluator(ControlFlow):
         outside: Facts,
         condition: Block | None = None,
     ) -> None:
-        """Evaluate a loop body twice: first to find the growth of values, then with this growth."""
+        """Evaluate a loop body twice: first to find how values grow, and then with this growth."""
         starts = [self._state.get(v) for v in inits]
         symbols: dict[int, Symbol] = {}
         for n, argument in enumerate(arguments):
@@ -332,7 +333,10 @@ class Evaluator(ControlFlow):
         self._ends = (op, carried, bounds)
 
     def _counted(self, op: Operation) -> Sequence[Expr]:
-        """Return the first and the last value that the counter of a loop may have."""
+        """Return the first and the last value that the counter of a loop may have.
+
+        Values that are not known are left out.
+        """
         first, end = (self._state.number(v).single for v in op.operands[:2])
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
 
@@ -474,15 +478,19 @@ class Evaluator(ControlFlow):
         return Number(tuple(cases)) if 0 < len(cases) <= 8 else self._state.unknown(result)
 
     def _promised(self, case: Case, result: Value) -> Expr | None:
-        """Return a symbol for an element of a table with an assumption; None if there is none."""
+        """Return a symbol for an element of a table with an assumption.
+
+        Returns:
+            The symbol; None if the address is not known to be in such a table.
+        """
         memory = self._table(case)
         if memory is None or not (memory.within or memory.distinct or memory.ascending):
             return None
         width = 8 * memory.dtype.itemsize
         if width_of(result) != width:
             return None
-        # Kernels read unsigned numbers as signed integers, so the upper half of the range becomes
-        # an obligation of the load.
+        # Kernels read unsigned numbers as signed integers, so the load gets the obligation that the
+        # number is not in the upper half of the unsigned range.
         ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
         loaded = self._state.data(result, *ends)
         if memory.within is not None:

@@ -1,4 +1,4 @@
-"""Values that loops carry from iteration to iteration: their growth, and bounds that they keep.
+"""Values that loops carry from iteration to iteration: their growth, and bounds that are preserved.
 
 A carried value that grows by the same amount in each iteration is an expression over the iteration
 number (`growths`). For other values, bounds may hold in every iteration, as for both ends of a
@@ -37,9 +37,9 @@ class Growth:
     """The growth of a value that grows by the same amount in each iteration.
 
     Attributes:
-        step: The amount that is added in an iteration.
+        step: The amount that is added in each iteration.
         needs: Obligations under which the machine integers grow by this amount.
-        producer: The operation that adds it; None if the value does not change.
+        producer: The operation that adds the step; None if the value does not change.
     """
 
     step: Expr
@@ -84,7 +84,7 @@ def growths(
 
     Args:
         outcome: The values after one iteration that starts with `symbols`.
-        producers: The values of the kernel that `outcome` describes.
+        producers: The values in the kernel's IR whose symbolic values are `outcome`.
         symbols: Symbols that stand for carried values, by position.
         starts: The values before the loop.
         newest: Order of the newest symbol that existed before this iteration.
@@ -116,7 +116,8 @@ def growths(
     result: dict[int, Growth] = {}
     for n, (change, case) in changes.items():
         producer = producers[n].defining_op
-        # `Growth.after` adds the obligation of the last addition, for all iterations at once.
+        # This obligation is left out, because `Growth.after` adds the obligation of the last
+        # addition for all iterations at once.
         others = [e for e in case.needs if not (e.op is producer and e.expr == case.value)]
         needs = [Need(e.op, substitute(e.expr, same), e.low, e.high, e.kind) for e in others]
         step = substitute(change, same)
@@ -132,16 +133,16 @@ def _varies(symbol: Symbol, newest: int) -> bool:
 def inductive(
     space: Space, needs: Needs, facts: Sequence[Fact], around: Sequence[Expr], k: Symbol
 ) -> Needs:
-    """Return the obligations of iteration `k` that follow, for all `k`, from the iteration before.
+    """Return the obligations of iteration `k` that follow, for all `k`, from the one before.
 
     The values of the first iteration are those before the loop. For a later iteration, the loop's
-    condition was true for the values of the iteration before, if these were exact. This has to
-    imply the obligations of iteration `k`.
+    condition was true for the values of the previous iteration, provided that these values were
+    exact. This has to imply the obligations of iteration `k`.
 
     Args:
         space: The sizes and symbols.
         needs: Obligations of carried values at the start of iteration `k`.
-        facts: Facts about them that the condition implies.
+        facts: Facts about the carried values that the loop's condition implies.
         around: Facts that hold outside the loop.
         k: The number of the iteration.
     """
@@ -158,19 +159,19 @@ def inductive(
 
 
 #: Maximum number of carried integers that are considered. The number of candidate bounds grows with
-#: its square.
+#: the square of the number of integers.
 _MOST_CARRIED = 6
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound `sign * (value - end) >= 0`: a lower one for sign 1, an upper one for sign -1."""
+    """A bound `sign * (value - end) >= 0`: a lower bound for sign 1, an upper bound for sign -1."""
 
     sign: int
     end: Expr
 
     def of(self, value: Expr) -> Expr:
-        """Return an expression that is at least 0 if the bound holds for a value."""
+        """Return an expression that is at least 0 if and only if the bound holds for a value."""
         return self.sign * (value - self.end)
 
 
@@ -194,9 +195,9 @@ def kept_bounds(
         symbols: Symbols that stand for carried integers at the start of an iteration.
         starts: The values before the loop.
         outcome: The values after an iteration that starts with `symbols`.
-        outside: Facts before the loop.
-        facts: Facts in the iteration.
-        others: Further possible bounds, such as the ends of the counter.
+        outside: Facts that hold before the loop.
+        facts: Facts that hold in the iteration.
+        others: Further expressions that may be bounds, such as the ends of the counter.
     """
     begin = {n: _plain(starts[n]) for n in symbols}
     initial = {n: start for n, start in begin.items() if start is not None}
@@ -223,7 +224,7 @@ def kept_bounds(
 
 
 def _plain(start: AnyValue) -> Expr | None:
-    """Return the expression of an integer without conditions and obligations, or None."""
+    """Return the expression of an integer that has no conditions or obligations; otherwise None."""
     if not isinstance(start, Number) or start.single is None:
         return None
     (case,) = start.cases

@@ -1,9 +1,9 @@
 """Integer operations at all sizes, as expressions computed from the declarations of operations.
 
-An operation of `ttools.ir.dialects` declares its exact result in elementary steps (sums, quotients,
-`unsigned`). `ExpressionIntegers` computes each step for all sizes at once. The result is also that
-of machine integers if it fits its type. This is an obligation, unless it follows from the widths of
-the operands or from intervals.
+An operation of `ttools.ir.dialects` declares its exact result as a sequence of elementary steps
+(sums, quotients, `unsigned`). `ExpressionIntegers` computes each step for all sizes at once.
+Machine integers give the same result if it fits in its type. That it fits is an obligation, unless
+this follows from the widths of the operands or from intervals.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from ttools.prove.symbolic.values import (
 )
 from ttools.prove.symbolic.views import exchanged
 
-#: A quotient has separate cases for the signs of the dividend, but at most this number of cases.
+#: Maximum number of cases of a quotient for which the signs of the dividend are treated as separate
+#: cases.
 _MOST_BY_SIGN = 4
 #: Maximum number of cases of a selected value; with more cases, the value is unknown.
 _MOST_CHOSEN = 8
@@ -54,7 +55,7 @@ class _Term:
 
     Attributes:
         bits: Width of a signed integer that can represent the number, if the operands are correct;
-            None if it is unknown.
+            None if the width is unknown.
         source: The operand of the operation, if the term is an operand.
         assumed: True if some case is correct only if the number is not negative.
     """
@@ -66,7 +67,7 @@ class _Term:
 
 
 class ExpressionIntegers(Integers[_Term]):
-    """The domain of expressions, in which a number may have several cases."""
+    """Arithmetic on expressions, in which a number may have several cases."""
 
     def __init__(self, kernel: State, op: Operation) -> None:
         self._kernel, self._op, self._fresh_numbers = kernel, op, 0
@@ -109,7 +110,7 @@ class ExpressionIntegers(Integers[_Term]):
         return _Term(Number(tuple(cases)), bits, assumed=a.assumed or b.assumed)
 
     def _shift(self, by: _Term) -> int:
-        """Return the constant number of bits by which an operand is shifted."""
+        """Return the number of bits by which an operand is shifted, which must be a constant."""
         expr = self._number(by).single
         amount = None if expr is None else expr.constant
         if amount is None or not 0 <= amount <= 64:
@@ -156,9 +157,9 @@ class ExpressionIntegers(Integers[_Term]):
     def _divided(
         self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term, bits: int | None
     ) -> _Term:
-        """Return a quotient rounded towards 0, or its remainder, for a positive divisor.
+        """Return a quotient rounded towards 0, or the remainder, for a positive divisor.
 
-        The result for a negative dividend `p` is the result for `-p`, with the opposite sign.
+        For a negative dividend `p`, the result is that for `-p` with the opposite sign.
         """
         pairs = joined(self._number(a), self._number(b))
         if pairs is None:
@@ -195,7 +196,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._divided(modulo, a, b, _most(a, b))
 
     def _rounded(self, function: Callable[[Expr, Expr], Expr], a: _Term, b: _Term) -> _Term:
-        """Return a quotient that is rounded up or down, for a positive divisor."""
+        """Return a quotient that `function` rounds up or down, for a positive divisor."""
         nonneg = self._kernel.space.nonneg
         divisors = self._number(b).cases
         if not all(nonneg(case.value - 1, self._facts(case)) for case in divisors):
@@ -277,7 +278,7 @@ class ExpressionIntegers(Integers[_Term]):
         return self._put_together(a, b)
 
     def _put_together(self, a: _Term, b: _Term) -> _Term:
-        """Return the bitwise disjunction of numbers without common bits, which is their sum."""
+        """Return the bitwise OR of numbers that have no set bits in common, which is their sum."""
         for p, q in joined(self._number(a), self._number(b)) or ():
             if not (self._is_below(p.value, q.value) or self._is_below(q.value, p.value)):
                 raise UnknownError
@@ -320,7 +321,7 @@ class ExpressionIntegers(Integers[_Term]):
             if not self._is_nonneg(more):
                 raise UnknownError
             if not self._is_nonneg(less):
-                # A negative number that is read as unsigned is larger than all nonnegative numbers.
+                # Read as unsigned, a negative number is larger than all nonnegative numbers.
                 reached = compare("ge", more, less)
                 if predicate[2] == "t":
                     reached = negated(compare("ge", less, more))
@@ -359,7 +360,11 @@ class ExpressionIntegers(Integers[_Term]):
         return _Term(Number(tuple(cases)), widest, assumed=assumed)
 
     def _without_sign(self, case: Case, bits: int) -> Case | None:
-        """Return unknown data of a type's full range, read as unsigned; None for other values."""
+        """Return the unsigned reading of a case that is unknown data of its type's full range.
+
+        Returns:
+            The case with the data read as unsigned; None if the case is something else.
+        """
         half, space = 1 << (bits - 1), self._kernel.space
         symbols = case.value.symbols()
         (symbol,) = symbols if len(symbols) == 1 else (None,)
@@ -421,7 +426,10 @@ def _stored(kernel: State, op: Operation, term: _Term) -> AnyValue | None:
 
 
 def fits(kernel: State, op: Operation, expr: Expr) -> frozenset[Need]:
-    """Return the obligation that an expression fits a result's type; none if intervals prove it."""
+    """Return the obligation that an expression fits in a result's type.
+
+    The set is empty if intervals prove that it fits.
+    """
     half = 1 << (width_of(op.results[0]) - 1)
     if kernel.space.within(expr, -half, half - 1):
         return NO_NEEDS

@@ -1,8 +1,8 @@
 """Evaluation of single operations at all sizes.
 
-Integer operations and views are evaluated by their declarations in `ttools.ir`, other operations by
-the rules in `lower`. A result is that of machine integers if its obligations are met. If there is
-neither a declaration nor a rule, an integer result may have any value of its type.
+Integer operations and views are evaluated by their declarations in `ttools.ir`, and all other
+operations by the rules in `lower`. A result is that of machine integers if its obligations are met.
+If there is neither a declaration nor a rule, an integer result may have any value of its type.
 """
 
 from __future__ import annotations

@@ -87,14 +87,14 @@ class State:
     def unknown(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Number:
-        """Return a number for which only the range is known, by default that of its type."""
+        """Return a number of which only the range is known, by default the range of its type."""
         base = -1 if isinstance(element_type(value.type), PointerType) else None
         return Number((Case(as_expr(self.data(value, low, high, like)), base=base),))
 
     def data(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Symbol:
-        """Return a new symbol for a number in a range, by default that of its type."""
+        """Return a new symbol for a number in a range; by default, it is the range of its type."""
         kind = element_type(value.type)
         if isinstance(kind, IntegerType):
             half = 1 << (kind.width - 1)

@@ -1,9 +1,9 @@
 """Relations between elements of a table that follow from assumptions about order and distinctness.
 
-The position of a lane that a mask leaves out may be outside the table. An ascending table can be
-extended by copies of its first number in front of it and of its last number behind it, which keeps
-bounds and order. The order may therefore be used for any two positions. Distinctness is used only
-for positions inside the table.
+If a mask leaves a lane out, the position of the lane may be outside the table. An ascending table
+can be extended by copies of its first number in front of it and of its last number behind it
+without changing its bounds and order. The order may therefore be used for any two positions.
+Distinctness is used only for positions inside the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None
     element = Element(table, memory.offset + at, ends, memory.distinct, memory.ascending)
     if memory.ascending and loaded.level < LANE:
         # For elements in tiles, `order_facts` derives the order when it is needed, because views
-        # may move the lanes before.
+        # may move the lanes before that.
         for symbol, other in space.elements.items():
             if other.table == table and symbol.level < LANE:
                 for fact in _in_order(space, (symbol, other), (loaded, element), ()):
@@ -42,7 +42,7 @@ def order_facts(space: Space, facts: Sequence[Expr], exprs: Iterable[Expr]) -> l
     """Return inequalities between the elements of ascending tables that occur in expressions.
 
     Args:
-        facts: Expressions that are at least 0.
+        facts: Expressions that are at least 0; elements are searched in these, too.
         exprs: Further expressions in which elements are searched.
 
     Returns:

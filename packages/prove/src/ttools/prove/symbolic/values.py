@@ -140,12 +140,12 @@ def negated(condition: Logic) -> Logic:
 
 
 def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
-    """Return the disjuncts of a condition: if it holds, all facts of at least one of them hold.
+    """Return the disjuncts of a condition: if it holds, all facts of at least one disjunct hold.
 
     An empty list means that the condition never holds. Facts may be left out to limit their number,
-    so the disjuncts may hold in more cases than the condition, but never in fewer. For example,
-    `a and b` has one disjunct with the facts of both, `a or b` has two, and `x != 0` has
-    `x - 1 >= 0` and `-x - 1 >= 0`.
+    so the disjuncts may hold in more cases than the condition, but never in fewer. For example, `a
+    and b` has one disjunct with the facts of both, `a or b` has two disjuncts, and `x != 0` has the
+    two disjuncts `x - 1 >= 0` and `-x - 1 >= 0`.
 
     Args:
         condition: A condition; None for one that is always true.
@@ -170,7 +170,7 @@ def alternatives(condition: Logic | None, negate: bool = False) -> list[Facts]:
     disjuncts = [()]
     for part in parts:
         if len(disjuncts) * len(part) > MOST_ALTERNATIVES:
-            continue  # without the facts of this part, the disjuncts hold in more cases
+            continue  # leaving out the facts of this part only weakens the disjuncts
         disjuncts = [(*one, *other) for one in disjuncts for other in part]
     return disjuncts
 
@@ -308,7 +308,8 @@ def moved_copy(symbol: Symbol, how: object) -> Symbol:
     return copy
 
 
-#: Returns True if it is proved that a polynomial is at least 0 if all of the others are.
+#: Returns True if it is proved that an expression is at least 0, given other expressions that are
+#: at least 0.
 Shows: TypeAlias = "Callable[[Expr, Sequence[Expr]], bool]"
 
 
@@ -317,13 +318,14 @@ def discharged(
 ) -> tuple[list[Expr], list[Need]]:
     """Return the facts that may be used, and the obligations that are not proved.
 
-    A fact may be used after all of its obligations are proved from facts that may be used already.
+    A fact may be used once all of its obligations are proved from facts that may already be used.
     This order excludes circular proofs.
 
     Args:
         facts: Facts with their obligations.
         needs: Obligations to prove, in addition to those of the facts.
-        shows: Tries to prove that an expression is at least 0, from others that are.
+        shows: Tries to prove that an expression is at least 0, given other expressions that are at
+            least 0.
         known: Expressions that are at least 0 without obligations.
     """
     waiting = list(dict.fromkeys(facts))

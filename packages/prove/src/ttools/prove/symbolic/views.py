@@ -1,8 +1,8 @@
-"""Evaluation of views at all sizes, by the coordinate maps that they declare.
+"""Evaluation of views at all sizes, by the coordinate maps that the views declare.
 
 The coordinates of lanes are symbols, which a view replaces by other expressions. Unknown data in a
-tile differ from lane to lane, so a view also replaces their symbols, by copies. Views that move
-lanes in the same way use the same copies.
+tile differ from lane to lane, so a view also replaces the symbols of such data by copies. Views
+that move lanes in the same way use the same copies.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _MOST_CHOSEN = 8
 
 
 def viewed(kernel: State, result: Value) -> AnyValue | None:
-    """Return the result of a view; None for other operations, or if it is unknown.
+    """Return the result of a view; None for other operations, or if the result is unknown.
 
-    If a reshape may reorder lanes, as for `tl.max` over all axes of a tile, the row-major order is
-    assumed.
+    If a reshape may reorder lanes, as it may for `tl.max` over all axes of a tile, they are assumed
+    to be in row-major order.
     """
     maps, op = lanes_of(result), result.defining_op
     if op is None or not maps:
@@ -177,14 +177,14 @@ def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
 
 @dataclass(frozen=True)
 class _Group:
-    """Axes of a tile that a reshape replaces by other axes with the same number of lanes.
+    """Axes of a tile that a reshape replaces by other axes with the same total number of lanes.
 
     The last axis varies fastest. For example, a reshape from (4, 8, 3) to (32, 3) has the groups
     (4, 8) → (32) and (3) → (3).
 
     Attributes:
         before: Axes of the operand, each with its extent.
-        after: Axes of the result.
+        after: Axes of the result, each with its extent.
         place: Symbol of the linear index in the group.
     """
 

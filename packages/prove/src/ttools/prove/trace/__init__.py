@@ -1,1 +1,1 @@
-"""The launches of a script, with numbers replaced by expressions over the sizes of its tensors."""
+"""Launches of a script, with their numbers as expressions over the sizes of its tensors."""

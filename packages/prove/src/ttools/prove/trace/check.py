@@ -45,7 +45,7 @@ def check_launches(
     """Check the launches of a script for all sizes.
 
     The numbers of a launch are replaced by expressions over sizes. Some of these expressions are
-    guessed from equal values; every guess is an assumption in the report.
+    guessed because values are equal; every guess is an assumption in the report.
 
     Args:
         trace: The launches, recorded by `trace_launches`.
@@ -56,8 +56,8 @@ def check_launches(
             proved.
         assume: Assumptions about tables, by the kernel parameters to which they are passed; see
             `prove`. An assumption applies to all launches that have the parameter.
-        memory: Bytes that the tensors of a launch may take; larger sizes are not considered. By
-            default 80 GB, or no limit for a launch all of whose sizes have a range.
+        memory: Bytes that the tensors of a launch may take; larger sizes are not considered. The
+            default is 80 GB, or no limit for a launch all of whose sizes have a range.
 
     Raises:
         UsageError: No kernel has the parameter that an assumption names, an assumption is not a
@@ -128,10 +128,10 @@ def check_launch(
 ) -> tuple[Template, Result]:
     """Check one launch for all sizes.
 
-    It is partly a guess what the extents of the grid count (blocks of an argument, or elements of
+    It has to be guessed what the extents of the grid count (blocks of an argument, or elements of
     an axis) and which tensors grow with a size. If several templates are possible, the one with the
-    fewest defects is used. If a failure disappears because sizes are related in a way
-    that holds at all recorded launches, this relation becomes a condition of the verdict.
+    fewest defects is used. If a failure disappears because sizes are related in a way that holds in
+    all recorded launches, this relation becomes a condition of the verdict.
 
     Args:
         launches: All launches of the script, with which relations are compared.
@@ -150,8 +150,8 @@ def check_launch(
             best = min(best, checked(other), key=_wrong)
     best = _related(best, checked, launches, ranges, seconds)
     if best[1].defects and best[0].computed:
-        # The launch may fail at other sizes only because its constants are those of the recorded
-        # sizes.
+        # A launch may fail at other sizes only because its constants are those of the recorded
+        # sizes, so such defects are dropped.
         best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
         if not best[1].defects:
             conditional = best[1].conditional
@@ -173,15 +173,15 @@ def _related(
 ) -> _Attempt:
     """Return the result under the relations between sizes that make failures disappear.
 
-    A failure that disappears under a relation of which there is only one launch as evidence is kept
-    in `Result.conditional`.
+    If a relation is supported by only one launch, a failure that disappears under it is kept in
+    `Result.conditional`.
 
     Args:
         best: The best result without relations.
         checked: Returns a template with the result of its check.
         launches: All launches of the script, with which relations are compared.
         ranges: Ranges of the sizes that the user names.
-        seconds: Time limit for all relations together; the last one may exceed it.
+        seconds: Time limit for all relations together; the last relation may exceed it.
     """
     spent = 0.0
     tried: set[object] = {best[0].key}
@@ -216,9 +216,10 @@ def _related(
 
 
 def _disappeared(before: Result, after: Result) -> list[Defect]:
-    """Return the defects that disappear under a relation; empty if not all changes are known.
+    """Return the defects that disappear under a relation.
 
     A defect has disappeared only if its access is proved, except for what depends on loaded data.
+    The result is empty if the effects of the relation are not completely known.
     """
     left = {defect.key for defect in after.defects}
     gone = [defect for defect in before.defects if defect.key not in left]
@@ -265,7 +266,7 @@ def _check(
 
 
 def _located(unproved: Unproved, launch: TracedCall) -> Unproved:
-    """Return an unproved goal with the line of the launch if it has no line of a kernel."""
+    """Return an unproved goal; if it has no line of a kernel, it gets the line of the launch."""
     location = location_of_line(launch.line)
     if unproved.file is not None or location is None:
         return replace(unproved, kernel=unproved.kernel or launch.kernel)
@@ -278,7 +279,7 @@ def _product(defect: Defect) -> int:
 
 
 def _add(total: Result, result: Result) -> None:
-    """Add the result of one launch; a defect of several launches appears only once."""
+    """Add the result of one launch; a defect that several launches have appears only once."""
     total.checked = {**total.checked, **result.checked}
     total.memory = result.memory if total.memory is None else total.memory
     defects: dict[object, Defect] = {defect.key: defect for defect in total.defects}

@@ -45,7 +45,7 @@ Extents = tuple[Provenance, ...]
 class ExtentTracking(TorchFunctionMode):
     """Records the provenance of the extents of tensors.
 
-    An extent without a recorded provenance comes from the script itself, and is a symbol.
+    An extent without a recorded provenance comes from the script itself, and becomes a symbol.
 
     Attributes:
         trace: Creates the traced integers.
@@ -76,7 +76,7 @@ class ExtentTracking(TorchFunctionMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Give plain integers and record nothing inside the `with` block."""
+        """Return plain integers and record nothing inside the `with` block."""
         self._paused += 1
         try:
             yield
@@ -89,7 +89,7 @@ class ExtentTracking(TorchFunctionMode):
         return any(mode is self for mode in modes)
 
     def in_backward(self, method: Any) -> Any:
-        """Return a backward pass that runs in this mode.
+        """Wrap a backward pass so that it runs in this mode.
 
         torch disables the mode while one of its handlers runs, and therefore also during a backward
         pass that a handler starts.
@@ -176,7 +176,7 @@ class ExtentTracking(TorchFunctionMode):
         return _kept(shape, extents)
 
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
-        """Return the provenance of the extents of `result`, the result of indexing a tensor."""
+        """Return the provenance of the extents of `result`, the result of indexing `tensor`."""
         index = index if type(index) is tuple else (index,)
         taken = sum(type(i) in (int, TracedInt, slice) for i in index)
         sources = [(tuple(tensor.shape), self._provenances(tensor))]
@@ -217,12 +217,12 @@ def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
     start = provenance(part.start or 0)
     if stop is None or start is None:
         return None
-    # If the extent is a number that the script itself contains, it has no provenance.
+    # An extent that is a number in the script itself has no provenance.
     return limited(stop - start) if (stop - start).constant is None else None
 
 
 def _kept(shape: tuple[int, ...], provenances: Sequence[Provenance]) -> Extents:
-    """Return provenances, with None for those whose value differs from the tensor's extent."""
+    """Return provenances, with None for each whose value differs from the tensor's extent."""
     if len(provenances) != len(shape):
         return (None,) * len(shape)
     return tuple(
@@ -239,7 +239,7 @@ def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
-    """Return the arguments of a call that are the shape, where -1 stands for any extent."""
+    """Return the arguments of a call that are equal to a shape, where -1 stands for any extent."""
     for start in range(len(numbers) - len(shape) + 1):
         part = numbers[start : start + len(shape)]
         if all(n in (e, -1) for n, e in zip(part, shape, strict=True)):
@@ -276,7 +276,7 @@ def _inherited(
 def stride_provenances(
     shape: Sequence[int], strides: Sequence[int], provenances: Sequence[Expr]
 ) -> list[Provenance]:
-    """Return the provenance of strides, which are products of the extents inside them.
+    """Return the provenance of strides; each is the product of the extents of the axes inside it.
 
     If there is a gap between elements, the stride of its axis is constant, and the strides of the
     axes outside it are multiples of that stride.
@@ -323,7 +323,7 @@ def tracking_extents(mode: ExtentTracking) -> Iterator[None]:
 
 
 def _give_plain(patches: Patches) -> None:
-    """Make the functions that `torch.compile` returns receive plain integers."""
+    """Make functions returned by `torch.compile` receive plain integers."""
     owner = sys.modules[_COMPILED]._TorchDynamoContext
 
     def make(method: Any) -> Any:

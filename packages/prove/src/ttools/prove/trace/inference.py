@@ -1,7 +1,7 @@
 """Inference of the template of a launch, in which numbers are expressions over sizes.
 
-A traced integer has an expression. For any other number, the expression is guessed from equal
-values, and each guess is an assumption in the report.
+The expression of a traced integer is known. For any other number, the expression is guessed from
+equal values, and each guess is an assumption in the report.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ttools.prove.trace.traced import (
     with_extents,
 )
 
-#: An extent of a buffer is assumed to be a number of blocks only if it is at least this number. A
-#: smaller extent is more likely to be the size of a batch or a number of heads.
+#: An extent of a buffer is assumed to count blocks only if it is at least this number. A smaller
+#: extent is more likely to be the size of a batch or a number of heads.
 _LEAST_BLOCKS = 5
 
 
@@ -52,10 +52,10 @@ def infer_template(
     Args:
         freed: Names of sizes for which the user gives a range.
         memory: Bytes that the tensors of the launch may take; sizes at which they take more are not
-            considered. By default 80 GB, or no limit if the user gives a range for every size.
+            considered. The default is 80 GB, or no limit if the user gives a range for every size.
         by_axis: If True, an extent of the grid that equals the extent of an axis is assumed to be
-            that extent instead of a number of blocks of an argument, and one that equals the number
-            of blocks of a constant axis is assumed to be constant.
+            that extent instead of a number of blocks of an argument, and an extent of the grid that
+            equals the number of blocks of a constant axis is assumed to be constant.
         relations: Relations between sizes that are assumed.
     """
     names = size_names(launch)
@@ -68,7 +68,7 @@ def infer_template(
         if source is not None and not any(source.atoms()):
             fixed_by |= extents_of(source)
     for source in _followed(launch, constants=False):
-        fixed_by |= rounded_extents(source)  # host code takes another path for each power
+        fixed_by |= rounded_extents(source)  # host code takes a different path for each power
     symbols = {symbol.name: symbol for expr in every.values() for symbol in expr.symbols()}
     formulas = [with_symbols(relation.formula, symbols) for relation in relations]
     placed = {p: f for r, f in zip(relations, formulas, strict=True) for p in r.places}
@@ -98,7 +98,7 @@ def infer_template(
         for number, formula in zip(layout.tensor.strides, layout.strides, strict=True):
             if number not in strides or not strides[number].names:
                 strides[number] = formula
-    # A number that equals a constant extent or stride is more likely to be constant than to be an
+    # A number that equals a constant extent or stride is more likely to be a constant than an
     # expression that has this value by coincidence.
     fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
         number
@@ -117,7 +117,7 @@ def infer_template(
             expr = expr or taken.get(value) or strides.get(value)
             expr = expr or (None if value in fixed else origins.of(value))
             scalars[name] = expr or as_expr(value)
-    # An extent of the grid is more likely to count the blocks of an argument than to be the extent
+    # An extent of the grid is more likely to be the number of blocks of an argument than the extent
     # of an axis that equals no argument.
     counts = [
         ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
@@ -164,7 +164,7 @@ def infer_template(
 def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
     """Return expressions for consecutive arguments that are the strides of a tensor.
 
-    The last stride may be missing.
+    The tensor's last stride may be missing from the arguments.
     """
     numbers = [
         (name, value)
@@ -194,8 +194,9 @@ def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[s
 def _keep_batches(grid: list[Expr], launch: TracedCall, layouts: Mapping[str, Layout]) -> None:
     """Make constant those extents of the grid that equal a number of blocks only by coincidence.
 
-    Only one axis of a grid is assumed to count the blocks of a size. If another axis equals the
-    product of two constant axes of a tensor, for example a batch and its heads, it is that product.
+    Only one axis of a grid is assumed to count the blocks of a size. If a different axis of the
+    grid equals the product of two constant axes of a tensor, for example a batch and its heads, it
+    is assumed to be that product.
     """
     kept = [
         [
@@ -270,11 +271,11 @@ def _computed(launch: TracedCall) -> dict[int, Expr]:
 
 
 def _derived(launch: TracedCall) -> set[int]:
-    """Return extents that follow from others: products of axes, and block counts in the grid."""
+    """Return extents that follow from others: products of extents, and block counts in the grid."""
     tensors = launch.tensors.values()
     extents = {e for t in tensors for n, e in enumerate(t.shape) if t.provenance(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
-    # An axis equals the product of other axes of the same tensor only by coincidence.
+    # If an axis equals the product of other axes of the same tensor, this is only a coincidence.
     products = {p for p in products if not _is_beside(p, launch)}
     runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
     counts = {
@@ -300,8 +301,8 @@ def _is_beside(number: int, launch: TracedCall) -> bool:
 def size_names(launch: TracedCall) -> dict[int, str]:
     """Return a name for each extent above 1: the name of an equal argument, or else of the axis.
 
-    An axis is named as in Python, such as `x_ptr.shape[0]`. An extent of a tensor that the kernel
-    does not get is named after its length.
+    An axis is named as in Python, such as `x_ptr.shape[0]`. An extent of a tensor that is not
+    passed to the kernel is named after its length.
     """
     scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     names: dict[int, str] = {}
@@ -405,10 +406,10 @@ def _stated(
 class Origins:
     """Maps a number that occurs in one launch to the expression over sizes that explains it.
 
-    If several expressions have the same value at this launch, the most likely one is kept.
+    If several expressions have the same value in this launch, the most likely one is kept.
 
     Args:
-        sizes: Values of the sizes at this launch, by name.
+        sizes: Values of the sizes in this launch, by name.
         named: Expressions of the sizes, in the order of `sizes`.
         shapes: Expressions of the tensors' extents.
         block_sizes: Constants by which host code may have divided to compute numbers of blocks.
@@ -428,8 +429,8 @@ class Origins:
         counts = [ceildiv(f, as_expr(b)) for f in plain for b in lengths]
         for formula in (*plain, *counts):
             self._add(formula)
-        # Only products of numbers of blocks of different sizes are considered, because others would
-        # match by coincidence.
+        # Of the products of numbers of blocks, only those of different sizes are considered; other
+        # products would match by coincidence.
         several = [f for f in counts if f.names and f.at(sizes) > 1]
         for one, other in itertools.product(several[:40], [*several, *plain][:40]):
             if other.names and not one.names & other.names:

@@ -50,13 +50,15 @@ class TracedTensor:
 class TracedCall:
     """A call of a kernel by a script, with the provenance of its numbers.
 
-    A `LaunchSpec` contains the numbers only, from which launches at other sizes cannot be derived.
+    A `LaunchSpec` is not enough: it contains only the numbers, from which launches at other sizes
+    cannot be derived.
 
     Attributes:
         arguments: Values by parameter; a `TracedTensor` for each tensor.
         constants: Names of the parameters that are constants of the kernel.
         line: `file:line` in host code.
-        heuristics: The object that was called, if it computes some of the constants; else None.
+        heuristics: The object that was called, if it computes some of the constants; otherwise
+            None.
         decided: Names of the constants that `heuristics` computes.
         provenances: Provenance of traced integers, by parameter.
         grid_provenances: Provenance of the extents of the grid.
@@ -95,7 +97,7 @@ class TracedCall:
 
 
 def axis_name(parameter: str, axis: int) -> str:
-    """Return the name in reports of the extent of a tensor along an axis."""
+    """Return the name that reports use for the extent of a tensor along an axis."""
     return f"{parameter}.shape[{axis}]"
 
 
@@ -105,7 +107,7 @@ class ScriptTrace:
 
     Attributes:
         launches: The launches; equal launches are recorded once.
-        left_out: Sentences that say why other launches cannot be checked.
+        left_out: Sentences that say why certain launches cannot be checked.
         promised: Names of parameters with an assumption about their tables.
         tracking: Provenance of tensors' extents; None if it is not tracked.
         remarks: Further sentences for the report.
@@ -143,7 +145,7 @@ class ScriptTrace:
         return run
 
     def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
-        """Record that heuristics have started, which compute constants of a launch."""
+        """Record that heuristics, which compute constants of a launch, have started."""
         self._running.append(heuristics)
 
     def end(self, *_: object) -> None:
@@ -175,7 +177,7 @@ class ScriptTrace:
             self._take(self._recorded[key].contents, name, passed[name])
 
     def _take(self, contents: dict[str, TableContents], name: str, tensor: Any) -> None:
-        """Add the contents of a table at a launch to the summary for its parameter."""
+        """Add the contents of a table in a launch to the summary for its parameter."""
         if tensor.dtype.is_floating_point:
             return
         summary = table_contents(tensor.detach().cpu().numpy())

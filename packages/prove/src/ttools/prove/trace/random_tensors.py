@@ -38,7 +38,7 @@ class RandomTensors:
         self._names = {tensor: name for name, tensor in template.launch.tensors.items()}
 
     def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
-        """Launch with random numbers and, if there are assumptions, with tables at their bounds.
+        """Launch with random numbers and, if there are assumed bounds, with tables at these bounds.
 
         Raises:
             NoSuchNumbersError: No numbers satisfy an assumption.
@@ -53,8 +53,8 @@ class RandomTensors:
 
         Args:
             sizes: The sizes, by name.
-            end: If given, all elements of tables with assumed bounds are the lower bound (0) or the
-                upper bound (1), unless the elements must be distinct.
+            end: If given, all elements of tables with assumed bounds equal the lower bound (0) or
+                the upper bound (1), unless the elements must be distinct.
 
         Raises:
             NoSuchNumbersError: No numbers satisfy an assumption.

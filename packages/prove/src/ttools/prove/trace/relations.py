@@ -1,9 +1,10 @@
-"""Relations that a script may keep between sizes of one launch, such as `o_ptr.shape[0] = n + 1`.
+"""Relations between the sizes of a launch that a script may always satisfy.
 
-A launch contains numbers only. If an extent is 17 where a size is 16, host code may have computed
-it as `n + 1`, or the two may be independent. This module lists the simple expressions over sizes
-that have the value of a number at every recorded launch of the kernel. They are candidates:
-`check` uses one only if a failure disappears under it, and the report names it.
+An example is `o_ptr.shape[0] = n + 1`. A launch contains numbers only. If an extent is 17 where a
+size is 16, host code may have computed it as `n + 1`, or the two may be independent. This module
+lists the simple expressions over sizes that have the value of a number in every recorded launch of
+the kernel. They are candidates: `check` uses one only if a failure disappears under it, and the
+report names it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ttools.prove.trace.inference import divisors, size_names
 from ttools.prove.trace.launches import TracedCall, axis_name
 from ttools.prove.trace.template import Relation, Template, kept_extents
 
-#: Largest difference and factor that one launch suggests. Other ones, except those that are
-#: constants of the kernel, are more likely to be a coincidence.
+#: Largest difference and largest factor that a single launch may suggest. Larger ones are more
+#: likely to be a coincidence, except for constants of the kernel.
 _MOST_ADDED, _MOST_TIMES = 2, 16
 
 
@@ -29,7 +30,7 @@ class _Form:
 
     Attributes:
         sizes: Names of the sizes.
-        number: A number that is the same at all launches, or the name of a constant of the kernel.
+        number: A number that is the same in all launches, or the name of a constant of the kernel.
         is_usual: True if one launch is enough to suggest the expression.
     """
 
@@ -62,7 +63,7 @@ def candidates(
     launches: Sequence[TracedCall],
     ranges: Collection[str],
 ) -> list[Relation]:
-    """Return relations that hold at all launches of a kernel, the most likely one first.
+    """Return relations that hold in all launches of a kernel, the most likely one first.
 
     Args:
         template: The template of one launch, in which these numbers do not depend on each other.
@@ -81,7 +82,7 @@ def candidates(
             relations += _relation(form, places, number, values, launch, others)
         own = size_names(launch).get(number)
         for name, size in template.sizes.items():
-            # The size may also be a multiple of this number.
+            # Conversely, the size may be a multiple of this number.
             if number > 1 and own is not None and name not in {*ranges, *used}:
                 for form in _multiples(size, own, number, launch):
                     relations += _relation(form, [name], size, values, launch, others)
@@ -93,8 +94,8 @@ def _targets(
 ) -> dict[int, list[str]]:
     """Return the numbers that a relation may determine, by value; each has one or several names.
 
-    They are independent or constant in the template, and the script does not compute them from
-    extents.
+    These numbers are independent or constant in the template, and the script does not compute them
+    from extents.
     """
     launch = template.launch
     kept = kept_extents(launch) | {relation.number for relation in template.relations}
@@ -112,7 +113,8 @@ def _targets(
             if (names and not is_size) or names & set(ranges):
                 continue
             places = targets.setdefault(extent, [])
-            # Among several axes of length 1, at most the first one counts something.
+            # Among several axes of extent 1, only the first may be an extent that a relation
+            # determines.
             if extent > 1 or not any(place.startswith(f"{name}.") for place in places):
                 places.append(axis_name(name, axis))
     usual = divisors(launch) | {s for t in launch.tensors.values() for s in t.strides}
@@ -166,7 +168,7 @@ def _relation(
     launch: TracedCall,
     others: Sequence[TracedCall],
 ) -> Iterator[Relation]:
-    """Yield the relation of a form, if it holds at all launches and there is enough evidence."""
+    """Yield the relation of a form, if it holds in all launches and there is enough evidence."""
     formula = form.of(values, launch.arguments)
     points = set()
     for other in (launch, *others):

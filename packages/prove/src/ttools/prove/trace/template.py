@@ -17,16 +17,16 @@ from ttools.prove.host.tensors import FakeTensor, Storage
 from ttools.prove.trace.launches import TracedCall, TracedTensor
 from ttools.prove.trace.traced import extents_of, may_be_negative, with_extents
 
-#: Larger sizes are skipped if the grid exceeds a GPU's limit, because the finding would not be
-#: useful: a matrix product with tiles of 64, for example, cannot be launched with 4,194,241
-#: columns.
+#: Larger sizes are skipped if the grid exceeds a GPU's limit, because such a finding would not be
+#: useful: for example, a matrix product with tiles of 64 cannot be launched with 4,194,241 columns.
 LARGE_SIZE = 1 << 20
-#: Last value of a size that has hardly any effect on the memory, such as an extent with stride 0.
+#: Last value of a size that hardly affects the memory that is needed, such as an extent with stride
+#: 0.
 MOST_WITHOUT_MEMORY = 1 << 33
-#: Exceeds every size for which the tensors fit into memory.
+#: Larger than every size for which the tensors fit in memory.
 _UNLIMITED = 1 << 62
-#: Called with a recorded tensor and, for the tensor to return, the number of elements of its
-#: storage, its shape and its strides.
+#: Called with a recorded tensor and with three properties of the tensor to return: the number of
+#: elements of its storage, its shape and its strides.
 MakeTensor = Callable[[TracedTensor, Any, list[Any], list[Any]], Any]
 
 
@@ -50,9 +50,9 @@ class Relation:
     """An assumed relation between sizes of a launch, such as `offsets_ptr.shape[0] = n + 1`.
 
     Attributes:
-        places: Numbers of the launch that the relation determines, by their names in reports.
-        number: Their value in the recorded launch.
-        formula: The expression over sizes that they are assumed to equal.
+        places: The names, as in reports, of the numbers of the launch that the relation determines.
+        number: Value of these numbers in the recorded launch.
+        formula: The expression over sizes that these numbers are assumed to equal.
         launches: Number of recorded launches with different sizes for which the relation holds.
     """
 
@@ -106,10 +106,10 @@ class Template:
 
     @property
     def within(self) -> list[Expr]:
-        """Expressions over sizes that are at least 0 if the tensors fit into memory.
+        """Expressions over sizes that are at least 0 if the tensors fit in memory.
 
-        The last expression is the condition for all storages together. Those for single storages
-        follow from it, but make proofs easier.
+        The last expression is the condition for all storages together. The conditions for single
+        storages follow from it, but make proofs easier.
         """
         if self.memory is None:
             return []
@@ -125,8 +125,8 @@ class Template:
     def ends(self, ranges: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
         """Return the first and the last value of each size.
 
-        The last value of a size without a range is the largest at which the tensors fit into memory
-        if all other sizes have their first values.
+        The last value of a size without a range is the largest value at which the tensors fit in
+        memory if all other sizes have their first values.
 
         Args:
             ranges: Ranges that the user gives, by name.
@@ -143,7 +143,7 @@ class Template:
         }
 
     def scope(self, ranges: Mapping[str, tuple[int, int]]) -> str:
-        """Return the sizes that are checked in words: `all sizes whose tensors fit in 80 GB`."""
+        """Return the checked sizes in words, such as `all sizes whose tensors fit in 80 GB`."""
         ends = self.ends(ranges)
         if self.memory is None:
             return ranges_text(ends)
@@ -156,14 +156,14 @@ class Template:
         return f"{text} ({ranges_text(stated)})" if stated else text
 
     def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
-        """Return whether the script would compute the recorded constants at these sizes, too."""
+        """Return whether the script would also compute the recorded constants at these sizes."""
         arguments = self.launch.arguments
         return self.computes or all(
             formula.at(sizes) == arguments[name] for name, formula in self.computed.items()
         )
 
     def with_computed(self) -> Template:
-        """Return the template with constants computed for each size, as in the script."""
+        """Return the template with constants computed for each size, as the script does it."""
         texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"for `{self.launch.kernel}`, as computed by the script: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
@@ -224,7 +224,8 @@ def _axes(tensor: TracedTensor) -> range:
 def kept_extents(launch: TracedCall) -> set[int]:
     """Return the extents that stay constant.
 
-    These are the extents inside the gaps of a view, and those of different views of one storage.
+    These are the extents of the axes inside the gaps of a view, and the extents of different views
+    of one storage.
     """
     tensors = launch.tensors.values()
     kept: set[int] = set()
@@ -239,7 +240,11 @@ def kept_extents(launch: TracedCall) -> set[int]:
 
 
 def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
-    """Return the number of axes that are inside the outermost gap, from the innermost axis on."""
+    """Return the number of axes that are inside the outermost gap.
+
+    Args:
+        axes: Axes of the tensor, the innermost one first.
+    """
     step, inside = 1, 0
     for place, axis in enumerate(axes):
         if tensor.strides[axis] != step:
@@ -249,7 +254,7 @@ def _last_gap(tensor: TracedTensor, axes: Sequence[int]) -> int:
 
 
 def _order(tensor: TracedTensor) -> list[int]:
-    """Return a tensor's axes from the innermost on, except those that always have extent 1."""
+    """Return a tensor's axes, the innermost first, without those that always have extent 1."""
     sources = map(tensor.provenance, _axes(tensor))
     axes = [
         n
@@ -279,7 +284,7 @@ def _is_packed(tensor: TracedTensor) -> bool:
 def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
     """Return the layout of a tensor with a given shape.
 
-    Strides are products of extents; the stride at a gap keeps its recorded value.
+    Strides are products of extents; a stride that leaves a gap keeps its recorded value.
     """
     strides = [as_expr(s) for s in tensor.strides]
     step, inner = 1, [as_expr(1)]
@@ -301,7 +306,7 @@ def layout_of(tensor: TracedTensor, shape: Sequence[Expr]) -> Layout:
 
 
 def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
-    """Return layouts in which different tensors of one storage keep their recorded sizes."""
+    """Return layouts in which different tensors that share a storage keep their recorded sizes."""
     by_storage: dict[int, set[TracedTensor]] = {}
     for layout in layouts.values():
         by_storage.setdefault(layout.tensor.storage, set()).add(layout.tensor)

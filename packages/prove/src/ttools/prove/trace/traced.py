@@ -1,13 +1,13 @@
 """Traced integers: integers of a script that remember how they were computed.
 
 A traced integer is an `int` with an expression over the extents of tensors, its provenance.
-Python's arithmetic passes the provenance on. Comparisons, hashes and C code use the number. C code
-that reads the number, as `int` and `len` do, returns a plain integer without provenance. The trace
-records such reads, so that the report can list them, and so that a number computed from such an
-integer is not treated as traced.
+Python's arithmetic propagates the provenance. Comparisons, hashes and C code use the plain number.
+C code that reads the number, as `int` and `len` do, returns a plain integer without provenance. The
+trace records such reads, so that the report can list them, and so that a number computed from such
+an integer is not treated as traced.
 
-All extents of equal length have the same symbol; `inference` decides later which of them are the
-same size.
+All extents of equal length have the same symbol; `inference` decides later which of these extents
+are the same size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from ttools.prove.expression_int import OPERATIONS, ExpressionInt
 #: Provenance of an integer; None if it is computed from extents in an unknown way.
 Provenance: TypeAlias = "Expr | None"
 
-#: Larger expressions are dropped, because a sum of many terms that a loop adds is not readable.
+#: Larger expressions are dropped, because a sum of many terms, such as a loop builds up, is not
+#: readable.
 _MOST_PARTS = 24
 _extents: dict[int, Symbol] = {}
 _T = TypeVar("_T")
@@ -102,7 +103,7 @@ def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
 
 
 def runs_of(shape: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield the extents of all axes, then of all groups of last axes and of first axes."""
+    """Yield the extents of all axes, then those of each proper suffix and prefix of the axes."""
     yield shape
     for n in range(1, len(shape)):
         yield shape[n:]
@@ -148,7 +149,7 @@ class Trace:
         return None if may_be_taken and value in self.taken else as_expr(_as_int(value))
 
 
-#: Python's methods of each operation and of its reflected form.
+#: Python's method for each operation, and the method for its reflected form.
 _INT_METHODS: dict[str, tuple[Any, Any]] = {
     name: (getattr(int, f"__{name}__"), getattr(int, f"__r{name}__")) for name in OPERATIONS
 }
@@ -165,7 +166,7 @@ class TracedInt(ExpressionInt, int):
         if value is NotImplemented:
             return value
         # A plain summand or factor may have been read from a traced integer. Plain divisors and
-        # shift counts are assumed to be sizes of blocks.
+        # shift counts are assumed to be block sizes.
         theirs = self.trace.operand(other, operation in ("add", "sub", "mul"))
         expr = None
         if self.expr is not None and theirs is not None:
@@ -264,7 +265,7 @@ class TracedRatio(float):
         return float, (float.__pos__(self),)
 
 
-# Programs print the names of types, and some programs compare them.
+# Some programs print the names of types or compare them.
 for _type, _name in ((TracedInt, "int"), (TracedRatio, "float")):
     _type.__name__ = _type.__qualname__ = _name
     _type.__module__ = "builtins"
@@ -298,7 +299,7 @@ def stripped(value: Any) -> Any:
 def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of `min` or `max` that supports traced integers.
 
-    The provenance of the result is a minimum or maximum of those of all operands.
+    The provenance of the result is the minimum or maximum of the provenances of all operands.
     """
     make = minimum if name == "min" else maximum
 

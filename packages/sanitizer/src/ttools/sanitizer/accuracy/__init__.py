@@ -1,1 +1,1 @@
-"""The shadows of the check `accuracy`: exact values, and the sources of rounding errors."""
+"""Shadow values of the check `accuracy`: exact values, and the sources of rounding errors."""

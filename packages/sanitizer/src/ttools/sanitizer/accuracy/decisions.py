@@ -1,8 +1,8 @@
-"""Decisions of a kernel that its exact values would make differently.
+"""Decisions of a kernel that would be different if it computed with exact values.
 
-The exact value of a result belongs to the path that the kernel takes. A comparison whose operands
-have errors is therefore evaluated twice, with the kernel's values and with the exact ones. If the
-results differ, the truth value gets a `Truth` as its shadow, until something depends on it.
+The exact value of a result is defined along the path that the kernel takes. A comparison whose
+operands have errors is therefore evaluated twice, with the kernel's values and with the exact ones.
+If the results differ, the truth value gets a `Truth` as its shadow, until something depends on it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ LOGIC: dict[str, Callable[[Any, Any], Any]] = {
     "icmpEQ": np.equal,
     "icmpNE": np.not_equal,
 }
-#: Alternatives of a selection count as different if they differ by more than this multiple of the
-#: spacing at their size, and of their errors.
+#: The alternatives of a selection count as different if their difference exceeds the sum of
+#: `_ROUNDING` times the spacing at their size and `_ERRORS` times their errors.
 _ROUNDING, _ERRORS = 16.0, 2.0
 
 
 class Truth:
-    """The shadow of truth values, some of which differ from those that the exact values give.
+    """The shadow of truth values, some of which would be different for exact values.
 
     Attributes:
-        exact: The truth values that the exact values give.
-        decision: For each lane, the number of the decision that makes it differ, or `NOTHING`.
+        exact: The truth values that result from the exact values.
+        decision: For each lane, the number of the decision because of which the truth value
+            differs, or `NOTHING`.
     """
 
     __slots__ = ("decision", "exact")
@@ -55,7 +56,7 @@ class Truth:
         self.decision: Numbers = np.asarray(decision)
 
     def at(self, index: Any) -> Truth:
-        """Return the part that belongs to the elements that a NumPy index selects."""
+        """Return the shadow of the elements that a NumPy index selects."""
         return Truth(self.exact[index], self.decision[index])
 
     def moved(self, move: Callable[[Any], Any], _: Callable[[Any], Any]) -> Truth:
@@ -84,15 +85,15 @@ class FloatBits:
         self.reduced: int | None = None
 
     def at(self, index: Any) -> FloatBits:
-        """Return the part that belongs to the elements that a NumPy index selects."""
+        """Return the shadow of the elements that a NumPy index selects."""
         return FloatBits(self.value.at(index))
 
     def after_xor(self) -> FloatBits:
-        """Return the bits after an exclusive or with the reduction of both lanes."""
+        """Return the shadow of the bits after an exclusive or with the reduction of both lanes."""
         return FloatBits(self.value, self.reduced)
 
     def shadow_of(self, result: Handle) -> Shadow | None:
-        """Return the shadow of a float with these bits; None if they are not those of the value."""
+        """Return the shadow of a float with these bits; None if its bits are not those expected."""
         own = self.value.shadow
         shadow = own if isinstance(own, Shadow) else Shadow(as_exact(self.value.data))
         bits, wanted = _bits(self.value), _bits(result)
@@ -133,10 +134,10 @@ class Decision:
     Attributes:
         what: The comparison, such as `a < b`, or `argmax` or `argmin`.
         place: Location of the comparison; None if it is unknown.
-        actual: Names and values of what is compared, in the clearest case.
-        exact: Their names and exact values.
+        actual: Names and values of the compared operands in the lane with the largest `gap`.
+        exact: Names and exact values of the same operands.
         gap: Relative difference of the exact values.
-        uses: What depends on the decision, by its kind and line.
+        uses: What depends on the decision, by kind and line of the use.
     """
 
     what: str
@@ -167,7 +168,7 @@ class Decisions:
         exact: tuple[Array, Array],
         differs: Bools,
     ) -> int:
-        """Add lanes of a comparison; return the number of the decision.
+        """Add lanes in which a comparison differs; return the number of the decision.
 
         Args:
             what: The comparison, or the operation that chooses.
@@ -195,12 +196,13 @@ class Decisions:
         return number
 
     def use(self, what: str, truth: Truth, lanes: Bools) -> None:
-        """Record that something depends on truth values.
+        """Record a use of truth values, such as a branch or a mask.
 
         Args:
-            what: What depends on them, see `Use`.
+            what: Kind of the use; see `Use`.
             truth: Shadow of the truth values.
-            lanes: The lanes in which it matters; those without a difference do not count.
+            lanes: The lanes in which the use matters; lanes whose truth value does not differ are
+                ignored.
         """
         decisions = np.broadcast_to(truth.decision, lanes.shape)[lanes]
         numbers, counts = np.unique(decisions, return_counts=True)
@@ -212,7 +214,7 @@ class Decisions:
 
 
 def compare(operation: str, first: Array, second: Array) -> Bools:
-    """Return the result of a comparison of the builder, such as `fcmpOLT`, on exact values."""
+    """Return the result on exact values of a comparison of the builder, such as `fcmpOLT`."""
     result = np.asarray(_COMPARISONS[operation[-2:]](first, second))
     if operation[-3] == "U":
         result = result | np.isnan(first) | np.isnan(second)
@@ -227,8 +229,8 @@ def comparison_text(operation: str) -> str:
 def alternatives_differ(first: Handle, second: Handle, spacing: float) -> Bools:
     """Return the lanes in which a selection's alternatives differ by more than their errors.
 
-    Where they do not, it does not matter which of them is chosen. An example is
-    `tl.where(x > 0, x, 0)`: if the sign of `x` is wrong, `x` is as small as its error.
+    In the other lanes, it does not matter which alternative is chosen. An example is `tl.where(x >
+    0, x, 0)`: if the sign of `x` is wrong, `x` is as small as its error.
 
     Args:
         first: One alternative, a float.

@@ -2,8 +2,8 @@
 
 The launch runs eagerly, so each operation has been computed when `Follower.operation` is called
 with its operands and its result. The rule of the operation computes the shadow of the result from
-those of the operands. A value of an operation without a rule gets a shadow that restarts from the
-value itself, and the operation is listed in `unfollowed`.
+the shadows of the operands. A value of an operation without a rule gets a shadow that restarts from
+the value itself, and the operation is listed in `unfollowed`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array, Sources
 
 Rule: TypeAlias = "Callable[[Follower, str, Sequence[Any], Any], None]"
 
-#: A sum is a cancellation if its result is smaller than an operand by the factor `_CANCELS`, and if
-#: the errors of the operands are at least `_LARGE_ERROR` times the spacing at the result.
+#: A sum is a cancellation if its result is smaller than its largest operand by the factor
+#: `_CANCELS`, and if the error of the result exceeds `_LARGE_ERROR` times its spacing.
 _CANCELS = 2.0**-6
 _LARGE_ERROR = 2.0**6
-#: An operand is wrong rather than inaccurate if this share of it is an error.
+#: An operand counts as wrong, and not only as inaccurate, if its error exceeds this share of its
+#: exact value.
 _MOST_OF = 0.5
 #: Names of operands in findings.
 _NAMES = ("a", "b", "c")
@@ -62,13 +63,13 @@ class RuleTable:
 
 @dataclass
 class Mixed:
-    """A reduction that counts lanes that a mask leaves out, and whose result is stored.
+    """A reduction whose stored result includes lanes that a mask leaves out.
 
     Attributes:
         lanes: Number of stored elements.
-        share: The largest share of these lanes in a result.
+        share: The largest share of a result that comes from the lanes left out by the mask.
         result: The result with the largest share.
-        without: The same result without these lanes.
+        without: The value that this result would have without these lanes.
     """
 
     lanes: int = 0
@@ -90,12 +91,12 @@ class Follower:
         converted: For each source of an overflow, the number of elements whose conversion to an
             integer is wrong because of this overflow.
         unfollowed: Operations without a rule, and the sources that describe where they are.
-        operands: Number of the elements of operands of matrix products so far.
+        operands: Number of elements in the operands of all matrix products so far.
         settles: If True, a 16-bit tensor that an earlier launch has stored as accurately as its
             type allows counts as an input.
         follows_inputs: If True, the first rows contain random changes of the inputs.
         is_rounded: True if exact values restarted after an operation that rounds on purpose.
-        decisions: Decisions that the exact values would make differently.
+        decisions: Decisions that would be different if the kernel computed with exact values.
     """
 
     table: RuleTable
@@ -120,7 +121,8 @@ class Follower:
         tick()
         rule = self.table.rules.get(name)
         if rule is not None:
-            # An inner operation may have computed the shadow; few results have one but floats.
+            # An inner operation may have computed the shadow already; few results other than floats
+            # have a shadow.
             is_done = isinstance(result, Handle) and (
                 result.shadow is not None
                 or not (
@@ -135,7 +137,7 @@ class Follower:
             self.restart(name.removeprefix("create_"), result)
 
     def restart(self, operation: str, result: Any) -> None:
-        """Note that an operation has no rule.
+        """Record that an operation has no rule.
 
         Its results get no shadow, because a value without a shadow counts as exact.
         """
@@ -159,8 +161,9 @@ class Follower:
             operation: Name of the operation.
             result: Result of the operation, which gets the shadow.
             operands: Operands of the operation.
-            on_actual: The exact result of the operation on the operands that the kernel has.
-            shadow: Shadow of the result, in which everything else is complete.
+            on_actual: The exact result of the operation on the kernel's own operands.
+            shadow: Shadow of the result, which is complete except for this error and for infinities
+                and NaN.
         """
         actual = as_exact(result.data)
         shadow.exact = shadow.exact.astype(exact_type(result.data.dtype), copy=False)
@@ -210,7 +213,8 @@ class Follower:
         origin = shadow.origin
         is_new = is_special if origin is None else is_special & (origin == NOTHING)
         if is_new.any():
-            # Infinities that an operand brings along come from the arguments, and so does NaN.
+            # An infinity or NaN that is already in an operand comes from the arguments of the
+            # launch.
             is_nan = np.isnan(actual)
             for operand in operands:
                 data = _fitting(as_exact(operand.data), actual.shape)
@@ -221,7 +225,7 @@ class Follower:
             start = np.full(actual.shape, NOTHING, np.int32) if origin is None else origin
             origin = np.where(is_new, np.int32(number), start)
         if origin is not None:
-            # An infinity that does no harm, as in 1 / (1 + exp(100)), is forgotten.
+            # The origin of an infinity that does no harm, as in 1 / (1 + exp(100)), is forgotten.
             spacing = precision(result.data.dtype)
             allowed = np.maximum(4 * spacing * np.abs(shadow.exact), 2.0**-126)
             harmless = ~is_special & (np.abs(actual - shadow.exact) <= allowed)
@@ -239,7 +243,7 @@ class Follower:
         is_new: Bools,
         shadow: Shadow,
     ) -> int:
-        """Return the number of the source that is the reason for new infinities or NaN."""
+        """Return the number of the source that caused new infinities or NaN."""
         lane = int(np.argmax(is_new)) if is_new.ndim else 0
         is_finite = bool(np.isfinite(on_actual.reshape(-1)[lane]))
         if not is_finite and bool(np.isfinite(shadow.exact.reshape(-1)[lane])):
@@ -288,7 +292,7 @@ class Follower:
     def note_cancellation(
         self, operation: str, result: Handle, operands: Sequence[Handle], shadow: Shadow
     ) -> None:
-        """Mark the lanes in which a sum is much smaller than its operands, which have errors."""
+        """Mark the lanes in which a sum is much smaller than its operands and has a large error."""
         if shadow.rows is None or len(shadow.rows) <= INPUTS:
             return
         actual = as_exact(result.data)
@@ -317,19 +321,19 @@ def shadow_of(handle: Handle) -> Shadow:
 
 
 def _finite(error: Array) -> Array:
-    """Return errors in float64, in which infinities and NaN count as zero."""
+    """Return errors in float64, with zeros in place of infinities and NaN."""
     is_number = np.isfinite(error)
     numbers = error if is_number.all() else np.where(is_number, error, 0.0)
     return np.asarray(numbers, np.float64)
 
 
 def _has_truth(arguments: Sequence[Any]) -> bool:
-    """Return whether an operand has the shadow of a truth value, or of bits."""
+    """Return whether the shadow of an operand is a `Truth` or a `FloatBits`."""
     return any(isinstance(getattr(a, "shadow", None), (Truth, FloatBits)) for a in arguments)
 
 
 def _grows(operation: str) -> bool:
-    """Return whether an infinite result of finite operands is an overflow in any precision."""
+    """Return whether an infinite result of finite operands would overflow in any precision."""
     return operation not in ("fdiv", "precise_divf", "approx_divf", "rsqrt", "log", "log2", "div")
 
 

@@ -1,7 +1,8 @@
 """Functions of one to three numbers with their partial derivatives, in float64.
 
-The functions, but not the derivatives, also compute in extended precision (`shadow.EXTENDED`), to
-its precision: they use no constants and no libraries that only have 53 bits.
+The functions, but not the derivatives, also compute in extended precision (`shadow.EXTENDED`).
+Their results have this precision, because they use no constants and no libraries that are limited
+to 53 bits.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ import numpy as np
 from ttools.sanitizer.accuracy.shadow import EXTENDED
 
 Function = Callable[..., Any]
-#: A function, and one that returns its partial derivatives.
+#: A function, and a function that returns its partial derivatives.
 Smooth = tuple[Function, Callable[..., Sequence[Any]]]
 
 _SYMBOL = re.compile(r"__nv_(?:fast_)?(\w+?)(?:_r[nzud])?")
 _PI = EXTENDED("3.14159265358979323846264338327950288419717")
 _TWO_OVER_ROOT_PI = 2 / np.sqrt(np.pi)
 _LN2, _LN10 = np.log(2.0), np.log(10.0)
-#: Below this size, the series of the error function is used, and the continued fraction above.
+#: Below this size, the series of the error function is used; above it, the continued fraction.
 _SERIES_BELOW = 1.0
-#: Numbers of terms with which both agree with the error function to 66 bits.
+#: Numbers of terms with which the series and the continued fraction agree with the error function
+#: to 66 bits.
 _SERIES_TERMS, _FRACTION_TERMS = 40, 300
 
 
@@ -46,7 +48,7 @@ def _pi(x: Any) -> Any:
 
 
 def _error_function(name: str) -> Function:
-    """Return `erf` or `erfc` as a function of arrays; torch only has it in float64."""
+    """Return `erf` or `erfc` as a function of arrays; torch provides it only in float64."""
     in_float64 = _torch(name)
 
     def compute(x: Any) -> Any:
@@ -91,7 +93,7 @@ def _rsqrt(x: Any) -> Any:
     return 1.0 / np.sqrt(x)
 
 
-#: Derivatives at places where the function is not differentiable are those of one side.
+#: Where a function is not differentiable, its derivative is a one-sided derivative.
 UNARY: dict[str, tuple[Function, Function]] = {
     "exp": (np.exp, np.exp),
     "exp2": (np.exp2, lambda x: np.exp2(x) * _LN2),
@@ -109,7 +111,7 @@ UNARY: dict[str, tuple[Function, Function]] = {
 
 
 def one_partial(derivative: Function) -> Callable[..., Sequence[Any]]:
-    """Return the function that gives the derivative as the only partial derivative."""
+    """Return a function that returns a derivative as the only partial derivative."""
     return lambda x: (derivative(x),)
 
 
@@ -131,7 +133,7 @@ SEVERAL: dict[str, Smooth] = {
 }
 SEVERAL["precise_divf"] = SEVERAL["approx_divf"] = SEVERAL["fdiv"]
 
-#: Functions of libdevice that are not operations of Triton, by name without precision.
+#: Functions of libdevice that are not operations of Triton, by name without precision suffix.
 _LIBRARY: dict[str, Smooth] = {
     "expm1": (np.expm1, lambda x: (np.exp(x),)),
     "exp10": (lambda x: np.power(10.0, x), lambda x: (np.power(10.0, x) * _LN10,)),
@@ -165,7 +167,7 @@ _LIBRARY: dict[str, Smooth] = {
 
 #: Functions that are not available in extended precision.
 _ONLY_FLOAT64 = frozenset(("lgamma",))
-#: Functions whose results are integers, and which are exact.
+#: Functions whose results are integers and therefore exact.
 _ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
 
 
@@ -188,5 +190,5 @@ def library_function(name: str, *, extended: bool = False) -> Smooth | None:
 
 
 def is_rounding(name: str) -> bool:
-    """Return whether a function rounds to integers, which is not an error."""
+    """Return whether a function rounds to integers, so that its rounding is not an error."""
     return name in _ROUNDING

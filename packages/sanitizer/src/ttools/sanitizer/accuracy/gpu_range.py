@@ -35,8 +35,8 @@ _PRODUCTS, _FUNCTIONS, _ORDER, _FUSION = range(len(GPU_RULES))
 _SMALLEST_NORMAL = 2.0**-126
 #: Threads of a warp, and steps in which they add their values.
 _THREADS, _STEPS = 32, 5
-#: Errors in ulp of functions of float32 in the tables of the CUDA C++ Programming Guide, for those
-#: to which Triton compiles them. The engine's own errors are added.
+#: Errors, in ulp, of the float32 functions to which Triton compiles operations, from the tables of
+#: the CUDA C++ Programming Guide. The engine's own errors are added.
 _ULPS = {
     "fdiv": 2.0,
     "approx_divf": 2.0,
@@ -72,22 +72,23 @@ _ULPS = {
     "sinpi": 1.0,
     "cospi": 1.0,
 }
-#: Further error of `exp` for each unit of its operand, which is multiplied by log2(e) first.
+#: Additional error of `exp` for each unit of its operand, because the operand is multiplied by
+#: log2(e) first.
 _EXP_SLOPE = 1.173
-#: Products that a tensor core adds at once, by the size of an operand in bytes.
+#: Number of products that a tensor core adds at once, by the size of an operand in bytes.
 _AT_ONCE = {1: 32, 2: 16, 4: 8}
-#: Tensor cores align these terms to the largest exponent, and drop bits that are this far below it;
-#: then they truncate the sum to float32.
+#: Tensor cores align the terms of a sum to the largest exponent and drop the bits that are this far
+#: below it; then they truncate the sum to float32.
 _CUT_TERMS, _CUT_SUM = 2.0**-25, 2.0**-23
 #: Relative error of sums of 8-bit products on GPUs that add them with 14 bits.
 _CUT_FP8, _CAPABILITIES_FP8 = 2.0**-13, ("sm_89", "sm_90")
-#: Relative error of products of rounded operands, if the engine multiplies exact ones.
+#: Relative error of products of rounded operands, for an engine that multiplies exact operands.
 _OPERANDS = {"TF32": 2.0**-9, "TF32x3": 2.0**-20, "BF16x3": 2.0**-15, "BF16x6": 2.0**-22}
 
 
 @dataclass(kw_only=True)
 class GpuFollower(Follower):
-    """Follows a launch and adds up what a GPU may compute differently.
+    """Follows a launch and adds up the differences that a GPU's results may have.
 
     Attributes:
         architecture: Architecture of the GPU, such as `sm_90`.
@@ -99,7 +100,7 @@ class GpuFollower(Follower):
     _error: Array = field(default_factory=lambda: np.zeros(()), init=False)
 
     def operation(self, name: str, arguments: Sequence[Any], result: Any) -> None:
-        """Compute the shadows of the results of an operation, and add the rows of the GPU."""
+        """Compute the shadows of an operation's results and add what a GPU may do differently."""
         first = next(iter(result), None) if name in _SEVERAL else result
         is_new = isinstance(first, Handle) and first.shadow is None
         self._error = np.zeros(())
@@ -129,13 +130,13 @@ class GpuFollower(Follower):
         self._error = np.where(np.isfinite(error), error, 0.0).astype(np.float64)
         result.shadow = shadow
         if operation == "atomic_rmw":
-            # The first addition, to zero, is exact in any order.
+            # The first addition to an element that is zero is exact, whatever the order.
             before = np.abs(as_exact(operands[0].data))
             size = np.where(before > 0, before + np.abs(on_actual), 0.0)
             self._add(result, _ORDER, _spacing(result) / 2 * size)
 
     def _add(self, result: Handle, rule: int, width: Any) -> None:
-        """Add a difference that the GPU may have to the rows of a value."""
+        """Add a difference that a GPU's result may have to the rows of a value."""
         width = np.broadcast_to(np.asarray(width, np.float64), result.data.shape)
         if not width.any():
             return
@@ -149,7 +150,7 @@ class GpuFollower(Follower):
 
 
 def architecture_of(gpu: str) -> str:
-    """Return the architecture of a GPU whose arithmetic is known.
+    """Return the architecture of a GPU; its arithmetic must be known.
 
     Raises:
         UsageError: There is no such GPU, or its arithmetic is not known.
@@ -188,7 +189,7 @@ def range_of(
     widths = np.where(is_number, widths, 0.0)
     unit = eps * np.maximum(np.where(is_number, np.abs(stored), 0.0), tiny)
     width = widths.sum(axis=0)
-    # The GPU rounds its results to the type of the output, too.
+    # The GPU also rounds its results to the type of the output.
     width = np.where(width > 0, width + unit / 2, 0.0)
     lane = int((width / unit).argmax())
     parts = widths[:, lane].tolist()
@@ -211,7 +212,7 @@ def range_of(
 
 
 def _fused(arguments: Sequence[Any], result: Handle) -> Any:
-    """Return the rounding errors of products that may be fused with a sum, or not."""
+    """Return the rounding errors that depend on whether products are fused with a sum."""
     products = [a for a in arguments if isinstance(a, Handle) and a.factors is not None]
     spacing = _spacing(result) / 2
     return sum((spacing * np.abs(as_exact(product.data)) for product in products), 0.0)
@@ -246,7 +247,7 @@ def _depth(shape: Sequence[int], axis: int) -> int:
     """Return the largest number of additions that an element of a sum passes through.
 
     A thread adds its own elements, then the threads of a warp add theirs in pairs, and then the
-    warps. Only a tile of one axis certainly has elements in all threads of a warp.
+    warps. Only for a tile with one axis is it certain that all threads of a warp have elements.
     """
     count = shape[axis]
     if len(shape) > 1 or count <= _THREADS:
@@ -255,7 +256,7 @@ def _depth(shape: Sequence[int], axis: int) -> int:
 
 
 def _sum(f: GpuFollower, operation: str, arguments: Sequence[Any], result: Handle) -> Any:
-    """Return the rounding errors of a reduction or scan in another order."""
+    """Return the rounding errors that a reduction or scan may have in a different order."""
     handles, axis, function = arguments[:3]
     value = handles[0]
     name = getattr(function, "__name__", "")
@@ -272,7 +273,7 @@ def _sum(f: GpuFollower, operation: str, arguments: Sequence[Any], result: Handl
 
 
 def _dot(f: GpuFollower, operation: str, arguments: Sequence[Any], result: Handle) -> Any:
-    """Return the difference between the sums of tensor cores and those of the engine."""
+    """Return the largest difference between the sums of tensor cores and those of the engine."""
     a, b, c = arguments[:3]
     if a.element.text == "f64" or not is_float(a):
         return None
@@ -308,5 +309,5 @@ def _bounds() -> Iterator[tuple[str, tuple[int, _Bound]]]:
 
 #: Operations whose results a GPU computes differently: the rule, and the largest difference.
 _BOUNDS: dict[str, tuple[int, _Bound]] = dict(_bounds())
-#: Operations with several results, of which the first one counts.
+#: Operations with several results, of which only the first one is followed.
 _SEVERAL = ("create_reduce", "create_scan")

@@ -1,4 +1,4 @@
-"""Shadows of elements in memory, kept from a store to later loads, also by other launches.
+"""Shadows of elements in memory, kept from a store to later loads, even in other launches.
 
 An element keeps its shadow while its bytes are those that the kernel stored. If torch or a kernel
 that was not followed has changed them, the shadow restarts from the value in memory.
@@ -24,11 +24,11 @@ _FEW = 256
 
 
 class StorageShadow:
-    """The shadows of the elements of a storage that a kernel has stored.
+    """The shadows of the elements of a storage to which a kernel has stored.
 
     Args:
         start: Address of the storage.
-        end: Address after its last byte.
+        end: Address after the last byte of the storage.
         dtype: NumPy type of the elements.
 
     Attributes:
@@ -36,7 +36,7 @@ class StorageShadow:
         exact: Exact values of these elements.
         rows: The rows, as in `Shadow`.
         launch: Number of the launch that last stored each element.
-        store: Number of the source of that store.
+        store: For each element, the number of the source of its last store.
         is_full: True if some shadows were dropped because the storage has too many elements.
     """
 
@@ -62,7 +62,7 @@ class StorageShadow:
 
         Args:
             addresses: Addresses of the lanes, inside the storage.
-            values: What the lanes have read, by default what memory contains now.
+            values: The values that the lanes have read; by default the present contents of memory.
         """
         index = (addresses - self.start) // self.dtype.itemsize
         slots = self._slot[index]
@@ -140,7 +140,7 @@ class StorageShadow:
         self._bits[own] = rounded
 
     def actual(self) -> Any:
-        """Return the stored values of all shadows, in the type of the storage."""
+        """Return the stored values of all elements with shadows, in the type of the storage."""
         return self._bits[: self.count].view(self.dtype)
 
     def _words(self) -> Any:

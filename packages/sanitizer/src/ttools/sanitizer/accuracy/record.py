@@ -33,11 +33,11 @@ class _Output:
     """An output of a kernel over all launches so far.
 
     Attributes:
-        finding: The note about it, without numbers.
-        dtype: Name of its type.
+        finding: The note about the output, without numbers.
+        dtype: Name of the output's type.
         ulps: Largest error so far, in units in the last place.
-        elements: Number of the elements that were compared.
-        rounding: Number of those that are as accurate as rounding the exact result once.
+        elements: Number of elements that were compared.
+        rounding: Number of compared elements that are as accurate as the exact result rounded once.
         is_sensitive: True if the error is only allowed because the problem is sensitive.
         limited: Sentence on what was not followed or not observed; empty if there is nothing.
         is_wrong: True if a launch had an error that is not allowed.
@@ -109,7 +109,7 @@ class AccuracyRecord:
 
     Attributes:
         memory: Shadows of memory, from the stores of all launches.
-        gpu_memory: The same, where rows describe what a GPU may compute differently.
+        gpu_memory: Shadows of memory whose rows describe what a GPU may compute differently.
         sources: The operations that introduce errors.
         lock: Held while a launch is followed.
     """

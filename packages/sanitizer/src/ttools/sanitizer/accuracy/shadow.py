@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 
 from ttools.sanitizer.accuracy.sources import FIXED, INPUTS, Array
 
-#: Type of the exact values of float64: 64 bits of precision on x86, 113 on some other processors.
+#: Type of the exact values of float64 values: 64 bits of precision on x86, 113 on some other
+#: processors.
 EXTENDED = np.longdouble
-#: True if this type is more precise than float64, as it is not on all processors.
+#: True if this type is more precise than float64, which is not the case on all processors.
 HAS_EXTENDED = bool(np.finfo(EXTENDED).nmant >= 63)
 
 Numbers = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-#: No source: the element has no infinity or NaN in its history, or no padded lane.
+#: Stands for no source: the element has no infinity or NaN in its history, or no padded lane.
 NOTHING = -1
 #: Largest factor of a random change; the distribution has no mean, and a single element must not
 #: dominate a value.
 _MOST = 1000.0
-#: Number of elements from which rows are added one by one.
+#: Minimum number of elements for which rows are added one by one.
 _LARGE = 1 << 14
 
 
@@ -38,11 +39,11 @@ class Shadow:
 
     Attributes:
         exact: The exact value, in the type that `as_exact` chooses.
-        rows: Array of `(rows, *shape)`; None if all are zero.
+        rows: Array of `(rows, *shape)`; None if all elements are zero.
         origin: Number of the source that produced the first infinity or NaN in the history of each
             element, or `NOTHING`; None if there is none.
         padded: Lanes that are computed from lanes of a load that its mask leaves out, or None.
-        mixed: Number of the reduction that counted such lanes together with others, or None.
+        mixed: Number of the reduction that mixed padded lanes with other lanes, or None.
         cancelled: Number of the last sum or difference that was much smaller than its operands, so
             that their relative errors grew, or None.
     """
@@ -63,7 +64,7 @@ class Shadow:
         self.cancelled = cancelled
 
     def at(self, index: Any) -> Shadow:
-        """Return the part that belongs to the elements that a NumPy index selects."""
+        """Return the shadow of the elements that a NumPy index selects."""
         own = index if isinstance(index, tuple) else (index,)
         in_rows = (slice(None), *own)
         return self.moved(lambda array: array[own], lambda rows: rows[in_rows])
@@ -73,7 +74,7 @@ class Shadow:
 
         Args:
             move: Moves the elements of an array of the value's shape.
-            move_rows: Moves those of an array with an additional first axis.
+            move_rows: Moves the elements of an array that has an additional first axis.
         """
         own = (self.origin, self.padded, self.mixed, self.cancelled)
         rest = (None if array is None else move(array) for array in own)
@@ -93,12 +94,12 @@ def as_exact(data: NDArray[Any]) -> Array:
 
 
 def exact_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the exact values of values of a type."""
+    """Return the type of the exact values for values of a given type."""
     return np.dtype(EXTENDED if dtype == np.float64 else np.float64)
 
 
 def precision(dtype: np.dtype[Any]) -> float:
-    """Return the relative spacing of the type in which a kernel computes values of a type."""
+    """Return the relative spacing of the type in which a kernel computes values of a given type."""
     return 2.0**-52 if dtype == np.float64 else 2.0**-23
 
 
@@ -141,7 +142,7 @@ def _add_product(total: Array, rows: Array, factor: Any) -> None:
 
 
 def with_row(rows: Array | None, number: int, error: Array) -> Array:
-    """Return rows to which the error that a source introduces is added.
+    """Return rows with the error of a source added.
 
     Args:
         rows: Rows that may be changed.
@@ -159,7 +160,7 @@ def with_row(rows: Array | None, number: int, error: Array) -> Array:
 
 
 def random_changes(values: Array, elements: NDArray[np.int64], *, narrow: bool) -> Array:
-    """Return rows for inputs: the change of each element is itself times a random number.
+    """Return rows for inputs: the change of each element is the element times a random number.
 
     The numbers are Cauchy-distributed, so that a sum of such changes, with any coefficients, has
     the scale of the sum of the absolute changes. An element has the same numbers in each load.
@@ -215,7 +216,7 @@ def geometric_mean(rows: Array) -> Any:
 
 
 def joined_numbers(arrays: Sequence[Numbers | None], shape: tuple[int, ...]) -> Numbers | None:
-    """Return for each element the first number of the arrays that is not `NOTHING`."""
+    """Return, for each element, the first number in the arrays that is not `NOTHING`."""
     result: Numbers | None = None
     for array in arrays:
         if array is None:
@@ -235,7 +236,7 @@ def joined_flags(arrays: Sequence[Bools | None], shape: tuple[int, ...]) -> Bool
 
 
 def joined(shadows: Sequence[Shadow], exact: Any, rows: Array | None) -> Shadow:
-    """Return a shadow with the marks of all operands."""
+    """Return a shadow with the marks of all given shadows."""
     shape = np.shape(exact)
     return Shadow(
         exact,

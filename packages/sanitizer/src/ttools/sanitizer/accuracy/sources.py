@@ -1,4 +1,4 @@
-"""The operations of kernels that introduce errors, each of which has a row in shadow values.
+"""The operations of kernels that introduce errors. Each has a row in shadow values.
 
 The row of an operation in a shadow value is the error of the value, to first order, that this
 operation has introduced. The first rows do not belong to operations: they are the change of the
@@ -56,7 +56,7 @@ _WORDS = {
 
 
 def operation_text(operation: str) -> str:
-    """Return the name of an operation for users, such as `addition`."""
+    """Return the user-facing name of an operation, such as `addition`."""
     return _WORDS.get(operation, f"`{operation}`")
 
 
@@ -73,9 +73,9 @@ class Source:
         rounded: The result that the kernel computed.
         relative: The relative error of this result.
         special: How the operation first led to a value that is not finite: `overflow` if the result
-            would be finite with a larger range; `underflow`, `cancellation` or `accuracy_loss` if
-            a later operation is undefined for the inaccurate result; else `nan` or `inf`.
-        special_values: Names and values of the operands there.
+            would be finite with a larger range; `underflow`, `cancellation` or `accuracy_loss` if a
+            later operation is undefined for the inaccurate result; otherwise `nan` or `inf`.
+        special_values: Names and values of the operands of this operation.
     """
 
     operation: str
@@ -90,13 +90,13 @@ class Source:
 
     @property
     def line(self) -> tuple[str, int]:
-        """Return file and line, by which errors are added up."""
+        """Return the file and the line for which errors are added up."""
         return ("", 0) if self.place is None else (self.place.file, self.place.line)
 
 
 @dataclass(kw_only=True)
 class LineSums:
-    """The errors of the operations of a line whose results have the same type; see `LineErrors`."""
+    """Sums of errors of a line's operations whose results have the same type; see `LineErrors`."""
 
     location: SourceLocation
     dtype: np.dtype[Any]
@@ -143,7 +143,8 @@ class Sources:
             operation: Name of the operation.
             dtype: NumPy type of the result.
             introduced: Sum over all lanes of the absolute errors that the operation introduces.
-            carried: The same for the errors that result from those of the operands.
+            carried: Sum over all lanes of the absolute errors that result from errors of the
+                operands.
             size: Sum of the absolute values of the result.
         """
         place = self.place()
@@ -175,7 +176,7 @@ class Sources:
         ]
 
     def place(self) -> SourceLocation | None:
-        """Return the place in the source that the running kernel executes."""
+        """Return the place in the source that the running kernel is executing."""
         frame = _kernel_frame()
         if frame is None:
             return None
@@ -203,7 +204,7 @@ def in_sort() -> bool:
 
 
 def _is_inside(module: str, function: str = "") -> bool:
-    """Return whether the kernel has called a function of a module that is still running."""
+    """Return whether the kernel is running inside a function of a module."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and not is_kernel_frame(frame):
         names = frame.f_globals.get("__name__"), frame.f_code.co_name

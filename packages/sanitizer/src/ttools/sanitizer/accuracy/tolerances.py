@@ -13,13 +13,15 @@ import numpy as np
 
 from ttools.sanitizer.accuracy.sources import Array
 
-#: A tolerance is this multiple of what the elements need, because other inputs need more.
+#: A tolerance is this multiple of what the elements need, because other inputs may need more.
 _MARGIN = 2.0
-#: Elements whose sizes differ by less than a factor of `2 ** (1 / _BINS)` are treated as one.
+#: Elements whose sizes differ by less than a factor of `2 ** (1 / _BINS)` are treated as equal in
+#: size.
 _BINS = 64
-#: A relative tolerance alone is preferred if it is at most this multiple of the one in the pair.
+#: A relative tolerance alone is preferred if it is at most this multiple of the relative tolerance
+#: in the pair.
 _ALONE = 1.25
-#: Smallest positive number, of which a logarithm exists.
+#: Smallest positive number, whose logarithm is still finite.
 _SMALLEST = 5e-324
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 
@@ -28,7 +30,8 @@ class Envelope:
     """The error that a tolerance has to allow, as a function of an element's size.
 
     The tolerance `atol + rtol * size` must be at least the error of each element. Since `rtol` is
-    not negative, an element only matters if its error is larger than those of all smaller elements.
+    not negative, an element matters only if its error is larger than the errors of all smaller
+    elements.
     """
 
     def __init__(self) -> None:
@@ -60,8 +63,9 @@ class Envelope:
     def tolerance(self) -> tuple[float, float]:
         """Return the relative and the absolute tolerance that the elements need.
 
-        Of all sufficient pairs, it is the one that allows the smallest error for an element of the
-        mean size, or a relative tolerance alone if it allows little more.
+        Of all sufficient pairs, the result is the one that allows the smallest error for an element
+        of the mean size. If a relative tolerance alone allows little more, it is returned instead,
+        with an absolute tolerance of zero.
         """
         mean = self._total / max(self._count, 1)
         hull = self._hull()
@@ -81,7 +85,7 @@ class Envelope:
         return rounded_up(_MARGIN * relative), rounded_up(_MARGIN * absolute)
 
     def _keep(self, sizes: Array, errors: Array) -> None:
-        """Add elements, and keep those with larger errors than all smaller elements."""
+        """Add elements, and keep only those whose errors exceed those of all smaller elements."""
         sizes = np.concatenate([self._sizes, sizes])
         errors = np.concatenate([self._errors, errors])
         bins = np.floor(_BINS * np.log2(np.maximum(sizes, _SMALLEST)))
@@ -94,7 +98,7 @@ class Envelope:
         self._sizes, self._errors = sizes[matters], errors[matters]
 
     def _hull(self) -> list[tuple[float, float]]:
-        """Return the corners of the smallest concave function that is at least the errors."""
+        """Return the corners of the smallest concave function that is nowhere below the errors."""
         hull: list[tuple[float, float]] = []
         for x, y in zip(self._sizes.tolist(), self._errors.tolist(), strict=True):
             while len(hull) > 1 and _is_below(hull[-2], hull[-1], (x, y)):
@@ -104,12 +108,12 @@ class Envelope:
 
 
 def _is_below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Return whether the second point is not above the line from the first to the third."""
+    """Return whether the second point is on or below the line from the first to the third."""
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
 def rounded_up(value: float) -> float:
-    """Return the smallest number that is 1, 2 or 5 times a power of ten and at least a value."""
+    """Return the smallest number that is at least `value` and is 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return 0.0
     power = floor(log10(value))

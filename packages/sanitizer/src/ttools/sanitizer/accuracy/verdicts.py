@@ -29,18 +29,18 @@ from ttools.sanitizer.accuracy.tolerances import Envelope
 
 #: Allowed error of outputs of at most 16 bits, in units in the last place.
 _NARROW_ULPS = 6.0
-#: The same for other outputs, whose type usually is the one in which the kernel computes.
+#: Allowed error of all other outputs, whose type is usually the one in which the kernel computes.
 _WIDE_ULPS = 16.0
 #: Allowed multiple of the error that inputs with relative errors of one ulp cause.
 _SENSITIVITY = 16.0
-#: If the smallest normal number of a type is less than this, smaller results are as good as zero,
-#: as on GPUs that flush them. That of float16 is larger.
+#: Types whose smallest normal number is less than this: results below that number count as zero, as
+#: on GPUs that flush them. The smallest normal number of float16 is larger.
 _FLUSHED = 1e-30
-#: Sources are listed down to this share of the error.
+#: Sources are listed only if they have at least this share of the error.
 _LEAST_SHARE = 0.1
 _MOST_LISTED = 3
-#: A line is reported if it is the main source of this part of the elements that rounding has made
-#: wrong; other lines may have the largest share of a few elements by chance.
+#: A line is reported if it is the main source for at least this fraction of the elements that
+#: rounding has made wrong; other lines may have the largest share for a few elements by chance.
 _LEAST_PART = 0.2
 #: Operations that convert to a shorter type.
 _CONVERSIONS = ("fp_trunc", "fp_to_fp")
@@ -51,9 +51,9 @@ class Contribution:
     """The error of an output that one source line introduced.
 
     Attributes:
-        source: The operation of the line that introduced the most.
+        source: The operation of the line that introduced the largest error.
         number: Number of this source.
-        share: Its share of the absolute contributions of all lines.
+        share: The line's share of the absolute contributions of all lines.
         error: The contribution with its sign.
     """
 
@@ -68,17 +68,17 @@ class WrongElements:
     """Elements of an output whose errors have the same source.
 
     Attributes:
-        element: Index of the worst one in the storage.
-        count: Number of the elements.
-        stored: The value in memory of the worst one.
+        element: Index of the worst element in the storage.
+        count: Number of these elements.
+        stored: Value of the worst element in memory.
         exact: The exact value of this element.
         ulps: Its error in units in the last place of its type.
         allowed: The allowed error in the same units.
-        contributions: Where its error comes from, largest first; empty if only an infinity or NaN
+        contributions: The sources of its error, largest first; empty if only an infinity or NaN
             explains it.
-        origin: The operation that produced the infinity or NaN behind it, if there was one.
+        origin: The operation that produced the infinity or NaN behind the error, if there is one.
         cancelled: The sum or difference that made relative errors grow, if there is one.
-        store: The operation that stored it.
+        store: The operation that stored the element.
     """
 
     element: int
@@ -102,8 +102,8 @@ class LargestError:
         element: Index of the element in the storage.
         stored: The value of the element.
         exact: Exact value of the element.
-        by_rounding: The part that rounds the exact value to the type of the output.
-        by_conditioning: The part that is explained by the sensitivity to the inputs.
+        by_rounding: The part that results from rounding the exact value to the type of the output.
+        by_conditioning: The part that the sensitivity to the inputs explains.
         by_kernel: The part that neither of these explains.
     """
 
@@ -122,8 +122,8 @@ class OutputErrors:
 
     Attributes:
         ulps: The largest error that is allowed, in units in the last place.
-        rounding: The number of elements whose error does not exceed that of rounding once.
-        elements: Number of the elements.
+        rounding: Number of elements whose error does not exceed the error of rounding once.
+        elements: Number of elements that were compared.
         wrong: The elements with larger errors, by source; sources of few elements are left out.
         is_sensitive: True if `ulps` is only allowed because of the sensitivity to the inputs.
         largest: The largest error, whether it is allowed or not.
@@ -159,7 +159,7 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float] | None:
 
 
 def settled_error(dtype: np.dtype[Any]) -> float:
-    """Return the relative error up to which a tensor between launches counts as an input.
+    """Return the relative error up to which a tensor from an earlier launch counts as an input.
 
     A program that stores activations in 16 bits accepts this error. Only larger errors, such as
     those of underflow, are passed on to the launches that load the tensor.
@@ -172,7 +172,7 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
     """Compare what a launch has stored with the exact values; None if it has stored nothing.
 
     Args:
-        shadow: Shadow of a storage.
+        shadow: Shadow of the storage to which the launch has stored.
         launch: Number of the launch.
         sources: The table of sources.
     """
@@ -219,7 +219,8 @@ class _Elements:
         once: The absolute error of rounding each exact value to the type of the output.
         spacing: Relative spacing of the type in which the kernel has computed each element.
         changes: Sums of the absolute changes of the result for relative changes of 1 in each input.
-        narrow_changes: The same for inputs of at most 16 bits; zero for other outputs.
+        narrow_changes: The same sums for the inputs of at most 16 bits; zero if the output has more
+            bits.
         rows: Rows of the shadows.
         is_narrow: True if the type has at most 16 bits.
         eps: Relative spacing of the type.
@@ -246,7 +247,7 @@ def _elements(
     type_limits: tuple[float, float],
     sources: Sources,
 ) -> _Elements:
-    """Return the elements in some slots of a storage's shadow."""
+    """Return the elements of a storage that are in the given slots of its shadow."""
     eps, tiny = type_limits
     actual, exact = shadow.actual()[own].astype(shadow.exact.dtype), shadow.exact[own]
     rows = shadow.rows[:, own] if len(shadow.rows) else None
@@ -273,7 +274,7 @@ def _elements(
 
 
 def _allowed(elements: _Elements) -> tuple[Array, Array]:
-    """Return the errors that rounding the output explains, and those that are allowed at all."""
+    """Return the errors that rounding the output explains, and the largest allowed errors."""
     with np.errstate(all="ignore"):
         if elements.is_narrow:
             limit = _NARROW_ULPS * elements.unit
@@ -290,7 +291,7 @@ def _allowed(elements: _Elements) -> tuple[Array, Array]:
 def _needed(elements: _Elements, right: Bools) -> Envelope:
     """Return the errors that comparisons of correct elements with a reference must allow.
 
-    The reference is rounded to the output's type, too, and its own errors are at least as large as
+    The reference is also rounded to the output's type, and its own errors are at least as large as
     those that result from rounding each input once.
     """
     with np.errstate(all="ignore"):
@@ -364,7 +365,7 @@ def _lines(rows: Array | None, units: Array, sources: Sources) -> dict[SourceLoc
 
 
 def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
-    """Return the numbers of the sources of each line that has rows."""
+    """Return, for each line that has rows, the numbers of its sources."""
     count = 0 if rows is None else max(len(rows) - FIXED, 0)
     lines: dict[tuple[str, int], list[int]] = {}
     for number in range(count):
@@ -373,7 +374,7 @@ def _numbers_by_line(rows: Array | None, sources: Sources) -> list[list[int]]:
 
 
 def _matters(actual: Array, origin: NDArray[np.int32], sources: Sources) -> NDArray[np.bool_]:
-    """Return which infinities and NaN are defects although the exact value is not finite, either.
+    """Return which infinities and NaN are defects although the exact value is not finite either.
 
     These are NaN and overflows. An infinity that a division or a logarithm produces is not a
     defect, because the program may want this result.

@@ -1,1 +1,1 @@
-"""Static analyses of a kernel's IR that hold for all of its launches."""
+"""Static analyses of a kernel's IR. Their results hold for all launches of the kernel."""

@@ -51,7 +51,7 @@ _AXES = _Axes()
 
 
 def program_axis(op: Operation) -> int | None:
-    """Return the axis of the grid whose program id an operation reads; None for others."""
+    """Return the grid axis whose program id an operation reads; None for any other operation."""
     return None if op.operands else meaning(_AXES, op, ())
 
 

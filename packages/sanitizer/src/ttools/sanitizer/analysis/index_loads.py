@@ -1,7 +1,8 @@
 """Finds the loads of integers from which a kernel computes addresses.
 
 Examples are the indices of a gather, the start offsets of sequences and the entries of a page
-table. When such an access is out of bounds, the finding names the tensor that the index came from.
+table. If an access at such an address is out of bounds, the finding names the tensor that the index
+came from.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class IndexLoad:
 
 
 def index_loads(module: Module) -> dict[Position, IndexLoad]:
-    """Return the load of integers nearest to the address of each access that has one.
+    """Return, for each access, the load of integers that is nearest to its address, if any.
 
     Args:
         module: A module without calls.
@@ -57,7 +58,7 @@ def index_loads(module: Module) -> dict[Position, IndexLoad]:
 
 
 def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
-    """Yield the loaded integers from which an address is computed, the nearest first."""
+    """Yield the loaded integers from which an address is computed, nearest first."""
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op

@@ -1,9 +1,9 @@
 """A cache of the results of static analyses, per kernel.
 
 Checks analyse the module of a kernel: for example, they look for lock sections or for index loads.
-Such a result is the same for all launches of the kernel, so it is computed at the first launch
-that needs it. Results that depend on more than the module, such as the values of arguments, are
-cached under a key that contains these values.
+Such a result is the same for all launches of the kernel, so it is computed by the first launch that
+needs it. Results that depend on more than the module, such as the values of arguments, are cached
+under a key that contains these values.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KernelFacts:
 
         Args:
             find: An analysis of the kernel's module. The function itself is the key of the cache,
-                so it must be the same object at each call.
+                so it must be the same object in each call.
         """
         results = self._results
         if find not in results:
@@ -59,7 +59,7 @@ class KernelFacts:
         return results[find]  # type: ignore[no-any-return]
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value cached under a key; at the first call, compute it by `make`."""
+        """Return the value cached under a key; in the first call, compute it by `make`."""
         results = self._results
         if key not in results:
             results[key] = make()
@@ -71,10 +71,10 @@ class KernelFacts:
         location: SourceLocation | None,
         other: U,
     ) -> T | U:
-        """Return the entry for a location in the result of an analysis, or `other` if it has none.
+        """Return the entry for a location in the result of an analysis, or `other` if none.
 
         Args:
-            find: An analysis whose result is a mapping by position, see `fact`.
+            find: An analysis whose result is a mapping by position; see `fact`.
         """
         position = position_of(location)
         return other if position is None else self.fact(find).get(position, other)

@@ -154,7 +154,7 @@ def _section(loop: Operation) -> _Section | None:
 def _orders(op: Operation, how: str) -> bool:
     """Return whether an atomic has a memory order and can order accesses of different programs.
 
-    It must be a scalar whose scope is larger than the block.
+    It can do so if it is a scalar atomic whose scope is larger than the block.
 
     Args:
         how: The order: `acquire` or `release`; `acq_rel` includes both.
@@ -164,7 +164,7 @@ def _orders(op: Operation, how: str) -> bool:
 
 
 def _awaited(loop: Operation, take: Operation, free: int) -> int | None:
-    """Return the value of the lock for which a loop continues, if it ends for every other value.
+    """Return the lock value for which a loop continues; None if other values continue it, too.
 
     Args:
         take: The compare-and-swap of the loop.
@@ -198,7 +198,8 @@ def _number(value: Value | None) -> int | None:
 def _is_accessed_anyway(op: Operation, section: _Section, shared: set[Operation]) -> bool:
     """Return whether the section also accesses the address of `op` in at least the same lanes.
 
-    Only the direct operations of the section's block count: these run whenever the section does.
+    Only operations directly in the section's block count, because these run whenever the section
+    does.
     """
     return any(
         other in shared
@@ -241,7 +242,7 @@ def _is_tile(address: Value) -> bool:
 
 
 def _places(sections: Iterable[_Section], others: set[Operation]) -> LockSections | None:
-    """Return the positions of the swaps; None if one is unknown or has other accesses, too."""
+    """Return the positions of the atomics; None if one is unknown or also has other accesses."""
     takes = {position_of(part.take.location) for part in sections}
     gives = {position_of(part.give.location) for part in sections}
     elsewhere = {position_of(op.location) for op in others}

@@ -1,8 +1,8 @@
 """Finds the tables from which a kernel loads pointers.
 
 A kernel may load pointers from memory, for example from a tensor that contains the addresses of
-other tensors. Such a pointer does not derive from a parameter, so a finding names the table from
-which it was loaded.
+other tensors. Because such a pointer does not derive from a parameter, a finding names the table
+from which it was loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.sanitizer.analysis.dataflow import is_access, loads
 def pointer_tables(module: Module) -> dict[Position, int]:
     """Return, by the position of an access, the parameter that its pointers are loaded from.
 
-    Accesses whose pointers have several such parameters are left out.
+    Accesses whose pointers are loaded from several parameters are left out.
 
     Args:
         module: A module without calls.
@@ -40,7 +40,7 @@ def pointer_tables(module: Module) -> dict[Position, int]:
 
 
 def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
-    """Return the parameters that a pointer is computed from: integers, and tables of addresses.
+    """Return the integers and tables of addresses from which a pointer is computed.
 
     Args:
         pointer: A pointer that derives from no pointer parameter.

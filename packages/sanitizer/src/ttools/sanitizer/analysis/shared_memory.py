@@ -1,7 +1,8 @@
 """Computes the shared memory that a block of a kernel needs on a GPU; no GPU is required.
 
 The exact size comes from Triton's compiler, which takes about a second per kernel. `tile_bytes`
-estimates the size from the IR, so that the compiler runs only for kernels that could exceed it.
+estimates the size from the IR, so that the compiler runs only for kernels that could exceed the
+limit of the GPU.
 """
 
 from __future__ import annotations

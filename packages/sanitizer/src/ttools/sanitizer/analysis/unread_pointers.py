@@ -42,14 +42,14 @@ def unread_pointers(module: Module) -> Mapping[int, SourceLocation | None]:
 
 
 def _is_accessed(value: Value) -> bool:
-    """Return whether an access directly uses a pointer or a simple displacement of it."""
+    """Return whether an access directly uses a pointer or the pointer plus an offset."""
     users = [user for user, _ in value.uses]
     users += [user for op in users if op.has(DISPLACES, SPREADS) for user, _ in op.result.uses]
     return any(is_access(user) for user in users)
 
 
 def _is_a_number(value: Value) -> bool:
-    """Return whether a pointer is only converted to numbers, from which no pointer is made."""
+    """Return whether a pointer is only converted to numbers that never become pointers again."""
     if any(user.name != _AS_NUMBER for user, _ in value.uses):
         return False
 

@@ -1,9 +1,9 @@
 """Finds scalar atomics whose memory order is too weak to synchronise programs.
 
 A program that uses the result of a scalar atomic learns what other programs have done; it needs
-`acquire` to see their earlier writes. A program that writes a word whose atomics are used elsewhere
-signals its own progress; it needs `release`. Volatile loads have no memory order at all. A race
-report lists these atomics, because they often cause the race.
+`acquire` to see their earlier writes. A program that writes a word which other programs read by
+atomics signals its own progress; it needs `release`. Volatile loads have no memory order at all. A
+race report lists these atomics, because they often cause the race.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def _is_volatile(op: Operation) -> bool:
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
-    """Return the order that an atomic lacks; `""` if none.
+    """Return the order that an atomic lacks; `""` if it lacks none.
 
     Args:
-        is_looked_at: True if a scalar atomic on the same storage has a result that is used.
+        is_looked_at: True if the result of some scalar atomic on the same storage is used.
     """
     wanted = []
     if _is_used(op) and order not in _ACQUIRING:

@@ -1,9 +1,10 @@
 """The cause of an access outside its memory: the mask that admits the lanes, or the index.
 
-The access is evaluated again, in the program and iteration of the witness and in a few others: the
-address of each lane, the mask, and each condition in the conjunction that forms it. A condition
-is the cause if a tighter bound would exclude the lanes outside and no lane inside. If there is no
-such condition, the mask does not bound the index, and the index is the cause.
+The access is evaluated again in the program and iteration of the witness, and in a few other
+programs. This gives the address of each lane, the mask, and each condition in the conjunction that
+forms the mask. A condition is the cause if a tighter bound would exclude all lanes outside the
+memory and none inside. If there is no such condition, the mask does not bound the index, and the
+index is the cause.
 
 Tensors with several dimensions are usually accessed by rows, and only the last row ends at the end
 of the memory. Addresses are therefore split into one index per dimension, using the strides of the
@@ -41,7 +42,7 @@ from ttools.sanitizer.causes.masks import Conjunct, Explained, WrongLanes, conju
 from ttools.sanitizer.launch.checked import CheckedLaunch
 
 Lanes = NDArray[np.bool_]
-#: Number of programs in which an access is evaluated, and the most elements of an array.
+#: Number of programs in which an access is evaluated, and maximum number of elements of an array.
 _PROGRAMS = 6
 _MOST_ELEMENTS = 1 << 20
 
@@ -56,7 +57,7 @@ def explain(checked: CheckedLaunch, witness: Witness) -> Explained | None:
             return explained and replace(explained, outside=tile.failed[0])
     if not candidates:
         return None
-    # The address depends on memory, or on control flow that is not followed.
+    # The address depends on memory or on control flow, which the evaluation does not follow.
     load = checked.kernel.at(index_loads, witness.site.location, None)
     kernel = checked.spec.kernel
     if len(candidates) == 1 and (index := _unmasked_index(checked, candidates[0], witness)):
@@ -70,10 +71,10 @@ def explain(checked: CheckedLaunch, witness: Witness) -> Explained | None:
 
 
 def _unmasked_index(checked: CheckedLaunch, op: Operation, witness: Witness) -> Explained | None:
-    """Return the index as the cause if its value is outside and no condition compares its axis.
+    """Return the index as the cause if it is out of range and no condition bounds its axis.
 
-    The value is that of the witness, so the loops around the access need not be evaluated. Only the
-    outermost dimension is considered, because the access leaves the memory of the tensor.
+    The value is taken from the witness, so the loops around the access need not be evaluated. Only
+    the outermost dimension is considered, because the access leaves the memory of the tensor.
     """
     argument = checked.spec.argument(witness.site.parameter)
     tensor = argument.tensor if argument is not None else None
@@ -108,7 +109,7 @@ def _axes(part: Part) -> set[int]:
 
 
 def accesses_at(checked: CheckedLaunch, location: SourceLocation | None) -> Sequence[Operation]:
-    """Return the accesses of a kernel at a location; unrolled code has several."""
+    """Return the accesses of a kernel at a location; unrolled code has several per location."""
     alike = checked.kernel.at(_accesses, location, ())
     exact = [op for op in alike if op.location == location]
     return exact or alike
@@ -143,7 +144,7 @@ def element_loaded(
     Args:
         witness: A lane of the access.
         load: Position of the load of the index.
-        parameter: Index of the parameter that it loads from.
+        parameter: Index of the parameter from which the index is loaded.
 
     Returns:
         None if the address of the load is unknown, or if the kernel may change the element.
@@ -172,11 +173,11 @@ def element_loaded(
 def _distance_loaded(
     checked: CheckedLaunch, witness: Witness, op: Operation, part: Part, load: Operation
 ) -> int | None:
-    """Return the distance in bytes of the element that one lane of an access depends on.
+    """Return the offset in bytes of the loaded element that one lane of an access depends on.
 
     Args:
         op: Load, store or atomic that failed.
-        part: The part of its address that is loaded.
+        part: The part of the access's address that is loaded.
         load: The operation that loads it.
 
     Returns:
@@ -212,7 +213,7 @@ def loops_around(op: Operation) -> list[Operation]:
 
 
 class _Tile:
-    """A failed access, evaluated in a few programs, that of the witness first."""
+    """A failed access, evaluated in a few programs; the program of the witness comes first."""
 
     def __init__(
         self,
@@ -233,7 +234,8 @@ class _Tile:
     def of(cls, checked: CheckedLaunch, op: Operation, witness: Witness) -> _Tile | None:
         """Return the evaluated access.
 
-        The result is None if the access cannot be evaluated, or differs from the observed one.
+        The result is None if the access cannot be evaluated, or if it differs from the observed
+        access.
         """
         tile = cls._evaluated(checked, op, witness)
         if tile is None or int(tile.addresses[0].reshape(-1)[witness.lane]) != witness.address:
@@ -269,7 +271,7 @@ class _Tile:
 
     @cached_property
     def outside_memory(self) -> Lanes:
-        """The lanes outside the storage, or outside the view if the access only leaves the view."""
+        """The lanes outside the storage, or outside the view if the access stays in the storage."""
         site = self.witness.site
         region = self.checked.regions[site.parameter]
         if self.witness.test != "view":
@@ -279,7 +281,7 @@ class _Tile:
 
     @property
     def failed(self) -> Lanes:
-        """The lanes outside that the known conditions of the mask admit."""
+        """The lanes that are outside and that the known conditions of the mask admit."""
         return self.outside_memory & self.active
 
     @cached_property
@@ -330,11 +332,11 @@ class _Tile:
         numbers = self._unknown(atom)
         if numbers is None or numbers.ndim > 1 + len(self.shape):
             return None
-        # If views do not renumber axes, an unknown has the axes of its own tile.
+        # If views do not renumber the axes, the value has the axes of its own tile.
         return numbers.reshape(*numbers.shape, *(1,) * (1 + len(self.shape) - numbers.ndim))
 
     def _unknown(self, atom: Any) -> NDArray[np.int64] | None:
-        """Return the value of an unknown that stands for a value of the kernel."""
+        """Return the numbers for an unknown that stands for a value of the kernel."""
         kind, *rest = atom
         if kind == "lane" and isinstance(rest[0], tuple):
             inner, axes, fixed = rest
@@ -367,7 +369,7 @@ class _Tile:
         return _by_whole_mask(kernel, _stripped(self.op.mask), lanes)
 
     def _begins_inside(self) -> bool:
-        """Return whether the first program is inside all dimensions in its first iterations.
+        """Return whether the first iterations of the first program stay inside all dimensions.
 
         If not, the kernel may treat the tensor as a single row of elements.
         """
@@ -382,14 +384,15 @@ class _Tile:
     def _separating(
         self, outside: Lanes, rows: slice, atoms: set[Atom]
     ) -> list[tuple[Conjunct, int]]:
-        """Return conditions whose bounds can be tightened to exclude exactly the lanes outside.
+        """Return conditions that exclude exactly the lanes outside if their bounds are tightened.
 
         Args:
             rows: The programs that are considered.
-            atoms: Unknowns of the index that is outside; empty if they are unknown.
+            atoms: Unknowns of the index that is out of range; empty if it is not known which they
+                are.
 
         Returns:
-            The conditions, each with the least excess of a lane outside.
+            The conditions, each with the smallest excess among the lanes outside.
         """
         conditions = []
         for part in self.conjuncts:
@@ -460,7 +463,7 @@ class _Tile:
         return Explained(cause, wrong, tuple(dict.fromkeys(shown)))
 
     def _wrong_indices(self, part: Part, outside: Lanes, rows: slice) -> WrongLanes | None:
-        """Return the least index outside; None if a greater one is inside."""
+        """Return the smallest index of a lane outside; None if a larger index is inside."""
         indices = indices_of(part, self.op, self.values)
         if indices is None:
             return None
@@ -468,7 +471,7 @@ class _Tile:
         return None if threshold is None else WrongLanes(part.value, threshold, is_index=True)
 
     def _threshold(self, numbers: NDArray[np.int64], outside: Lanes, rows: slice) -> int | None:
-        """Return the least number outside if it exceeds all numbers inside; else None.
+        """Return the smallest number of a lane outside if it exceeds all numbers inside; else None.
 
         Args:
             numbers: A number for each program and lane.
@@ -483,7 +486,7 @@ class _Tile:
         return threshold if not right.any() or int(lanes[right].max()) < threshold else None
 
     def _varies(self, part: Part) -> set[Atom]:
-        """Return the unknowns that a part of the address depends on, in its coordinates."""
+        """Return the unknowns that part of the address depends on, in the access's coordinates."""
         expression = self._linear.of(part.value)
         if not isinstance(expression, Linear):
             return set()
@@ -497,7 +500,7 @@ class _Tile:
 
 
 def _programs(checked: CheckedLaunch, op: Operation, witness: Witness) -> list[int]:
-    """Return the programs in which an access is evaluated, that of the witness first."""
+    """Return the programs in which an access is evaluated, beginning with that of the witness."""
     count = prod(checked.spec.grid)
     most = max(1, min(_PROGRAMS, _MOST_ELEMENTS // max(1, prod(shape_of(op.address.type)))))
     spread = [n * (count - 1) // max(1, _PROGRAMS - 2) for n in range(_PROGRAMS - 1)]
@@ -530,7 +533,7 @@ def lane_values(
     """Return the values of a launch in some programs.
 
     Args:
-        programs: Ids of the programs, one row each.
+        programs: Ids of the programs along all axes, one program per row.
         iterations: The iterations of loops.
     """
     kernel = checked.kernel.module.kernel
@@ -542,7 +545,7 @@ def lane_values(
 
 @dataclass(frozen=True)
 class _Index:
-    """The index along one dimension: `constant + sum of weight * unknown`, below `extent`."""
+    """The index along one dimension, `constant + sum of weight * unknown`; valid below `extent`."""
 
     extent: int
     constant: int
@@ -582,11 +585,11 @@ def _split(distance: Linear, sizes: list[tuple[int, int]]) -> list[_Index] | Non
 
 @dataclass(frozen=True)
 class _Dimensions:
-    """The lanes whose index along some dimension is outside.
+    """The lanes whose index along some dimension is out of range.
 
     Attributes:
         outside: The lanes, for each program.
-        atoms: The unknowns of the indices that are outside.
+        atoms: The unknowns of the indices that are out of range.
     """
 
     outside: Lanes
@@ -631,9 +634,9 @@ def _by_whole_mask(kernel: str, mask: Value, lanes: tuple[tuple[int, int], ...] 
 
 
 def _stripped(mask: Value) -> Value:
-    """Return the operand from which views produce a mask.
+    """Return the value from which views produce a mask.
 
-    The search stops at the first value that a variable holds.
+    The search stops at the first value that is assigned to a variable.
     """
     while not named(mask) and (op := mask.defining_op) is not None and len(lanes_of(mask)) == 1:
         mask = op.operands[0]
@@ -645,7 +648,7 @@ def _names(value: Value) -> list[str]:
 
 
 def _runs(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return the first and last number of each run of consecutive numbers; `numbers` ascend."""
+    """Return the first and last number of each run of consecutive integers; `numbers` ascend."""
     if not len(numbers):
         return ()
     cuts = np.flatnonzero(np.diff(numbers) > 1) + 1

@@ -1,4 +1,4 @@
-"""Facts about a launch's grid that explain elements that no program, or several programs, store."""
+"""Facts about a launch's grid: why elements are stored by no program or by several."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def axes_read(module: Module) -> frozenset[int]:
 def grid_notes(checked: CheckedLaunch) -> tuple[str, ...]:
     """Return sentences about axes that the kernel does not read and about steps of loops.
 
-    They explain findings, and are not defects by themselves: programs may take their work from an
-    atomic counter, for example.
+    They explain findings and are not defects by themselves: for example, programs may take their
+    work from an atomic counter.
     """
     unread = _unread_axes(checked.kernel.module, checked.spec.grid)
     return (*unread, *(step.text for step in wrong_steps(checked)))
@@ -88,7 +88,7 @@ def _wrong_steps(
 def _counters(loop: Operation) -> Iterator[tuple[Value, Value]]:
     """Yield the first value and the step of each counter of a loop.
 
-    The counters of a `while` loop are the values to which every iteration adds a number.
+    The counters of a `while` loop are the values to which each iteration adds a step.
     """
     if loop.loop_bounds is not None:
         lower, _, step = loop.loop_bounds
@@ -105,7 +105,7 @@ def _counters(loop: Operation) -> Iterator[tuple[Value, Value]]:
         add = following.defining_op
         if add is not None and add.declaration.python == "Add":
             for own, step in (add.operands, add.operands[::-1]):
-                # The body receives the value from the block with the condition of the loop.
+                # The block with the loop's condition passes the value on to the body.
                 if any(values is passed.get(before) for before in passed.get(own, ())):
                     yield lower, step
 
@@ -113,7 +113,7 @@ def _counters(loop: Operation) -> Iterator[tuple[Value, Value]]:
 def _of_loop(
     loop: Operation, lower: object, step: object, values: KernelValues, grid: Sequence[int]
 ) -> Iterator[WrongStep]:
-    """Yield a loop if it starts at the program id and its step is not the number of programs.
+    """Yield a loop that starts at the program id if its step is not the number of programs.
 
     A step of 1 is not reported, as in a loop over the part of a matrix above its diagonal.
     """

@@ -12,7 +12,8 @@ from ttools.ir.dataflow import carried_values, counted_loop
 from ttools.ir.dialects.traits import COUNTED, READS
 from ttools.ir.semantics import moved_lanes
 
-#: For each axis of a part, the corresponding axis of the value that is explained, or None.
+#: For each axis of a part, the corresponding axis of the value that is explained; None if there is
+#: none.
 Axes = tuple["int | None", ...]
 
 
@@ -21,10 +22,10 @@ class Part:
     """An integer that an address is computed from.
 
     Attributes:
-        name: The Python variable that holds it; empty if there is none.
+        name: The Python variable that holds the integer; empty if there is none.
         axes: For each axis of its tile, the corresponding axis of the access.
-        used: Position at which the variable is used; given if the location of the value belongs to
-            another variable.
+        used: Position at which the variable is used, if the location of the value belongs to
+            another variable; otherwise None.
     """
 
     value: Value
@@ -71,7 +72,7 @@ def named(value: Value) -> str:
 
 
 def loop_variables(op: Operation) -> Iterator[str]:
-    """Yield the counters of the counted loops around an operation, the innermost first."""
+    """Yield the counters of the counted loops around an operation, innermost first."""
     parent = op.parent_op
     while parent is not None:
         location: SourceLocation | None = parent.location

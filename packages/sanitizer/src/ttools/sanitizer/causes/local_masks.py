@@ -43,7 +43,7 @@ class LocalMask:
         compared: The compared index and its bound, as text.
         lacks: The part of the address that the mask ignores, as text, in units of the index.
         access: Position of the access.
-        kind: Noun for the access.
+        kind: Noun for the access, for use in messages.
     """
 
     location: SourceLocation
@@ -63,8 +63,8 @@ class LocalMask:
 def masked_accesses(module: Module) -> Sequence[Operation]:
     """Return the accesses of a kernel whose masks may ignore a part of the address in some launch.
 
-    A condition of the mask compares a tile that depends neither on a program id nor on an
-    iteration, and the address depends on one on which no condition depends.
+    In such an access, a condition of the mask compares a tile that depends on no program id and on
+    no loop, and the address depends on a program id or a loop on which the mask does not depend.
     """
     accesses = [op for op in module.kernel.walk() if is_access(op)]
     return [op for op in accesses if _may_lack(op)]
@@ -104,7 +104,7 @@ def local_masks(
     grid: Sequence[int],
     scalars: Mapping[int, int],
 ) -> tuple[LocalMask, ...]:
-    """Return the masks of a launch that ignore a part of the address, one per position of accesses.
+    """Return a launch's masks that ignore a part of the address, one per position of accesses.
 
     Args:
         accesses: The accesses of the kernel that have a mask.
@@ -140,7 +140,7 @@ def _of_access(op: Operation, values: KernelValues, grid: Sequence[int]) -> Iter
 
 
 def _sides(part: Conjunct) -> tuple[int, int] | None:
-    """Return the operands of a comparison, the lesser one first, as indices; None for others."""
+    """Return the indices of a comparison's operands, lesser first; None for other conditions."""
     op = part.condition.defining_op
     compared = comparison(op) if op is not None else None
     if compared is None or compared.predicate[-2:] not in (*_LESS, *_GREATER):
@@ -149,7 +149,7 @@ def _sides(part: Conjunct) -> tuple[int, int] | None:
 
 
 def _difference(part: Conjunct, values: KernelValues) -> Linear | None:
-    """Return an expression in coordinates of the access that is negative where a condition holds.
+    """Return an expression, in the access's coordinates, that is negative where a condition holds.
 
     The result is None if there is no such expression, or if it contains unknown values.
     """
@@ -174,7 +174,7 @@ def _difference(part: Conjunct, values: KernelValues) -> Linear | None:
 def _extent(difference: Linear) -> int:
     """Return the number of consecutive integers in a compared tile.
 
-    The result is 0 if the tile has gaps or depends on anything but coordinates.
+    The result is 0 if the tile has gaps or depends on anything other than coordinates.
     """
     if any(atom[0] != "axis" or factor <= 0 for atom, factor in difference.terms.items()):
         return 0
@@ -193,7 +193,7 @@ def _unit(difference: Linear, distance: Linear) -> int:
 
 
 def _count(atom: Atom, values: KernelValues, grid: Sequence[int]) -> int:
-    """Return the number of values of a program id or of an iteration; 0 for others."""
+    """Return the number of values of a program id or of an iteration; 0 for other unknowns."""
     if atom[0] == "program":
         return grid[int(str(atom[1]))]
     return values.bounds.intervals[atom][1] + 1 if atom[0] == "iteration" else 0

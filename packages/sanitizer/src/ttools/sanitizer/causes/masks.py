@@ -25,7 +25,7 @@ class Conjunct:
 
     Attributes:
         condition: The condition, with its own shape.
-        views: The views that move its lanes to those of the mask, in order.
+        views: The views through which its lanes become lanes of the mask, in order.
     """
 
     condition: Value
@@ -39,8 +39,9 @@ class Conjunct:
     def excess(self, values: LaneValues) -> Numbers | None:
         """Return how far the compared value is beyond the bound, for each lane of the condition.
 
-        Tightening the comparison excludes the lanes of greatest excess first. None if the condition
-        compares no integers for their order, or if they are unknown.
+        Tightening the comparison excludes the lanes with the greatest excess first. The result is
+        None if the condition is not an ordered comparison of integers, or if their values are
+        unknown.
         """
         op = self.condition.defining_op
         compared = comparison(op) if op is not None else None
@@ -65,7 +66,7 @@ class Conjunct:
 
 
 def conjuncts(mask: Value | None) -> list[Conjunct]:
-    """Return the conditions whose conjunction is a mask, without constant ones."""
+    """Return the conditions whose conjunction is a mask; constant conditions are left out."""
     return [] if mask is None else list(_conjuncts(mask, ()))
 
 
@@ -84,11 +85,11 @@ def _conjuncts(value: Value, views: tuple[Value, ...]) -> Iterator[Conjunct]:
 
 @dataclass(frozen=True)
 class WrongLanes:
-    """The lanes outside the memory of an access that its mask fails to exclude.
+    """The lanes of an access that are outside its memory and that its mask fails to exclude.
 
     Attributes:
-        value: The condition that admits them, or the index that no condition bounds.
-        threshold: The least excess of such a lane over the bound, or its least index.
+        value: The condition that admits these lanes, or the index that no condition bounds.
+        threshold: The smallest excess over the bound, or the smallest index, among these lanes.
         is_index: True if `value` is an index.
     """
 
@@ -97,7 +98,7 @@ class WrongLanes:
     is_index: bool = False
 
     def is_in(self, access: Operation) -> bool:
-        """Return whether the mask of an access, or its address, depends on the value."""
+        """Return whether the mask of an access or, for an index, its address contains the value."""
         if self.is_index:
             return any(part.value is self.value for part in parts_of(access.address))
         return any(part.condition is self.value for part in conjuncts(access.mask))
@@ -106,8 +107,8 @@ class WrongLanes:
         """Return the lanes of another access that are wrong in the same way.
 
         Returns:
-            An array of programs and lanes, possibly of extent 1 where all are equal; None if the
-            access does not depend on the value, or the lanes are unknown.
+            An array of programs and lanes, possibly with extent 1 along axes on which all are
+            equal; None if the access does not depend on the value, or the lanes are unknown.
         """
         if self.is_index:
             part = next((p for p in parts_of(access.address) if p.value is self.value), None)
@@ -122,7 +123,7 @@ class WrongLanes:
 
 
 def indices_of(part: Part, access: Operation, values: LaneValues) -> Numbers | None:
-    """Return a part of an address by lane of the access; None if it is unknown."""
+    """Return a part of an address for each lane of the access; None if it is unknown."""
     own = values.of(part.value)
     if own is None:
         return None
@@ -136,7 +137,7 @@ class Explained:
 
     Attributes:
         wrong: The lanes that the mask fails to exclude, if they are known.
-        variables: Names of the variables that explain the finding best, in order.
+        variables: Names of the variables that explain the finding, the most helpful first.
         witness: The lane of the access that failed first.
         outside: The lanes that lie outside in the program of the witness, by axis of the tile; None
             if they are unknown.

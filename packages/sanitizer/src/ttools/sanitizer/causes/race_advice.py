@@ -6,9 +6,9 @@ An atomic or a barrier would only hide such a defect. The advice is given if one
 - The two programs differ only along an axis of the grid whose program id the kernel does not read.
 - The accesses are in a loop that starts at the program id and whose step differs from the number of
   programs.
-- Both programs compute the same address except for their ids, and the step from one program to the
-  next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the lanes from 64
-  on are the elements of the next row.
+- Both programs compute the same address apart from the terms with their ids, and the step from one
+  program to the next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the
+  lanes from 64 on are the elements of the next row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ttools.sanitizer.races.records import AccessRef, Conflict
 def race_advice(
     checked: CheckedLaunch, conflict: Conflict, sites: Sequence[ProbeSite], cause: Cause | None
 ) -> str:
-    """Return how to correct a race whose cause is known; empty if synchronisation may be missing.
+    """Return advice on a race of known cause; empty if synchronisation may be missing.
 
     Args:
         checked: The launch in which the race occurs.
@@ -64,7 +64,7 @@ def _of_lanes(cause: Cause) -> str:
 
 
 def _of_grid(checked: CheckedLaunch, differing: Sequence[int]) -> str:
-    """Return advice if the two programs do the same work."""
+    """Return advice if the two programs do the same work; otherwise an empty text."""
     kernel = checked.kernel
     if not differing or kernel.fact(axes_read) & set(differing) or kernel.fact(_claims_work):
         return ""

@@ -40,7 +40,7 @@ def causes_of(
     Args:
         sites: Sites of the launch; the records index them.
         records: The accesses in which the conflicts were found.
-        find: Finds the conflicts in some of these accesses.
+        find: Finds the conflicts in a subset of these accesses.
     """
     causes: list[Cause | None] = [None] * len(conflicts)
     for cause, wrong in _wrong_lanes(checked):
@@ -70,7 +70,7 @@ def _pair(conflict: Conflict, sites: Sequence[ProbeSite]) -> tuple[object, ...]:
 
 
 def _wrong_lanes(checked: CheckedLaunch) -> list[tuple[Cause, WrongLanes]]:
-    """Return the masks and indices that admit lanes outside, each with all such lanes."""
+    """Return the masks and indices that admit lanes outside memory, each with all such lanes."""
     united: dict[Value, tuple[Cause, WrongLanes]] = {}
     for explained in checked.causes:
         wrong = explained.wrong
@@ -85,7 +85,7 @@ def _wrong_lanes(checked: CheckedLaunch) -> list[tuple[Cause, WrongLanes]]:
 def _without(
     checked: CheckedLaunch, sites: Sequence[ProbeSite], records: Records, wrong: WrongLanes
 ) -> Records | None:
-    """Return the records without the lanes that are wrongly admitted.
+    """Return the records without the lanes that a mask wrongly admits.
 
     Returns:
         None if no record has such lanes, if it is unknown which lanes they are, or if there are too
@@ -131,7 +131,7 @@ def _access_under(checked: CheckedLaunch, probe: ProbeSite, wrong: WrongLanes) -
 def _outside(
     checked: CheckedLaunch, probe: ProbeSite, op: Operation, wrong: WrongLanes, records: Records
 ) -> NDArray[np.bool_] | None:
-    """Return which records, each of one element, belong to lanes that the mask wrongly admits."""
+    """Return which records, each of one element, belong to lanes that a mask wrongly admits."""
     programs, row = np.unique(records["program"].astype(np.int64), return_inverse=True)
     ids = np.array([checked.spec.coordinates(int(n)) for n in programs], np.int64).reshape(-1, 3)
     lanes = wrong.in_access(op, lane_values(checked, ids))
@@ -164,8 +164,8 @@ def _missing_barriers(
         later = accesses_at(checked, sites[conflict.second.site].location)
         if len(earlier) == len(later) == 1:
             intervals.append((earlier[0], later[0], number))
-    # Among races in one block, place the barrier before the earliest second access. It prevents all
-    # races whose first access precedes it.
+    # For races within one block, place the barrier before the earliest second access. It prevents
+    # all races whose first access precedes it.
     order = {id(op): n for n, op in enumerate(checked.kernel.module.kernel.walk())}
     straight = [
         (order[id(first)], order[id(second)], second, number)

@@ -29,7 +29,7 @@ from ttools.sanitizer.launch.checked import CheckedLaunch
 
 @dataclass(frozen=True)
 class Update:
-    """A store of a value that is computed from the same elements.
+    """A store of a value that is computed from the old contents of the same elements.
 
     Attributes:
         load: Position of the load of these elements.
@@ -41,7 +41,7 @@ class Update:
 
 
 def updates(module: Module) -> dict[Position, Update]:
-    """Return the updates of a kernel by the position of the store."""
+    """Return the updates of a kernel, by the position of the store."""
     by_index = index_loads(module)
     by_store: dict[Position, Update] = {}
     for op in module.kernel.walk():

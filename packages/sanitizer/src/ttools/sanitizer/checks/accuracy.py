@@ -26,10 +26,10 @@ from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
 from ttools.sanitizer.checks.check import Kind, Kinds
 from ttools.sanitizer.checks.repeated import RepeatedCheck
 
-#: A result counts as underflowed if this share of it is lost.
+#: A result counts as underflowed if more than this share of it is lost.
 _LOST = 2.0**-6
 _NARROW = ("f16", "bf16")
-#: Smallest normal numbers of types, where it is not that of float32.
+#: Smallest normal numbers of the types for which it differs from that of float32.
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "f64": 2.0**-1022}
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _FLOAT64_LIMIT = (
@@ -145,7 +145,7 @@ class Accuracy(RepeatedCheck):
                 record.add_range(kernel, name, _type_name(storage.dtype), gpu_range)
 
     def _inexact(self, follower: Follower, limited: str) -> Iterator[Finding]:
-        """Say which of the results that the launch leaves in memory are not exact."""
+        """Yield findings for results that the launch leaves in memory although they are inexact."""
         decisions = follower.decisions.table
         is_other = any(use.lanes for decision in decisions for use in decision.uses.values())
         reasons = [limited]
@@ -190,7 +190,7 @@ class Accuracy(RepeatedCheck):
             yield self.finding("unsupported", text, location=place, severity="note")
 
     def _not_compared(self, storage: StorageShadow, launch: int) -> Iterator[Finding]:
-        """Say that float64 outputs are not compared on this processor."""
+        """Yield a finding which says that float64 outputs are not compared on this processor."""
         has_stored = (storage.launch[: storage.count] == launch).any()
         if storage.dtype == np.float64 and not HAS_EXTENDED and has_stored:
             yield self.finding(
@@ -349,7 +349,7 @@ def _operation(source: Source) -> str:
 
 
 def _index(element: int, argument: ArgumentSpec | None) -> str:
-    """Return the index of an element of a storage in its tensor, as in `[3, 5]`."""
+    """Return the index, in its tensor, of an element of a storage, as in `[3, 5]`."""
     tensor = None if argument is None else argument.tensor
     if tensor is None:
         return f" (element {element})"
@@ -375,13 +375,13 @@ def _kind(wrong: WrongElements) -> tuple[str, Source]:
     tiny = _SMALLEST_NORMAL.get(source.type, 2.0**-126)
     if 0 < abs(source.exact) < tiny and source.relative > _LOST:
         return "underflow", source
-    # A type of 16 bits is the defect, whatever makes its errors large.
+    # The 16-bit type is the defect, whatever makes its errors large.
     is_cancelled = wrong.cancelled is not None and source.type not in _NARROW
     return ("cancellation" if is_cancelled else "accuracy_loss"), source
 
 
 def _remedy(kind: str, source: Source, cancelled: Source | None) -> str | None:
-    """Return advice for an operation, or None if the advice for the kind is best."""
+    """Return advice for an operation, or None if the kind's own advice is best."""
     operation, is_narrow = source.operation, source.type in _NARROW
     sums = operation in ("fadd", "fsub", "reduce", "scan", "atomic_rmw", "fma")
     if kind == "overflow" and operation.startswith("exp"):

@@ -16,7 +16,7 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_masks import UnusedMask
 from ttools.sanitizer.causes.local_masks import LocalMask
 
-#: Regular expressions for the functions of `triton.language` and of descriptors by kind of access.
+#: Regular expressions for the functions of `triton.language` and of descriptors, by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor ignores accesses outside its own shape: give it the tensor's shape"
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
@@ -137,7 +137,7 @@ def _template(outside: Outside) -> str:
 
 
 def _masked(cause: Cause | None) -> str:
-    """Return advice for an access under a mask, as a template."""
+    """Return advice for a masked access, as a template."""
     if cause is not None and cause.kind == "index":
         text = _UNBOUNDED.format(cause.phrase)
     else:
@@ -162,7 +162,7 @@ def wide_mask_help(cause: Cause | None, what: str) -> str:
 
 
 def _is_descriptor(site: ProbeSite) -> bool:
-    """Return whether an access is a method call with a list of coordinates, as of a descriptor.
+    """Return whether an access is a method call with a list of coordinates, as for a descriptor.
 
     Depending on its version, Triton locates an access at the start of the call or inside it.
     """
@@ -193,7 +193,7 @@ def _loaded(outside: Outside) -> int | None:
 
 
 def _negative(outside: Outside) -> str | None:
-    """Return the name of a negative variable if the access lies before the first element."""
+    """Return the name of a negative variable if the access lies before the start of the storage."""
     region, values = outside.region, outside.values
     if region is None or outside.address >= region.storage[0]:
         return None
@@ -208,7 +208,7 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 def _index_name(site: ProbeSite) -> str:
     """Return the name of the variable that a mask should bound.
 
-    This is the first index that varies between lanes, or for a scalar access the first index.
+    This is the first index that varies between lanes or, for a scalar access, the first index.
     """
     indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
     names = [s.name for s in indices if s.width > 1 or not site.shape]

@@ -91,7 +91,7 @@ class Check:
         aliases: Names of the same check in other tools.
         is_default: If True, the check runs unless the user chooses others.
         is_slow: If True, `all` leaves the check out, so that it runs only if its name is given.
-        observes: Observations that the check needs besides tests that fail in native code.
+        observes: Observations that the check needs in addition to the tests that native code makes.
         rewrites_first: If True, the passes of this check run before those of all others.
         analysis: The name of this check's analysis phase in messages; by default derived from
             `name`.
@@ -102,7 +102,7 @@ class Check:
         data_hooks: Names of the overridden hooks whose results may depend on more than the kernel,
             the grid, the numbers passed, and the addresses and layouts of the tensors, for example
             on the contents of memory or on observations of the launch. If an earlier launch was
-            equal in all of these and had no findings, only these hooks are called.
+            equal in all these respects and had no findings, only these hooks are called.
     """
 
     name: ClassVar[str]
@@ -122,7 +122,7 @@ class Check:
 
     # ---- before the launch runs
     def passes(self) -> Sequence[Pass]:
-        """Return the passes that rewrite the kernel; equal launches must get the same objects.
+        """Return the passes that rewrite the kernel; return the same objects for equal launches.
 
         Passes increase compile time and run time, so return none if the arguments of the launch
         already rule out the defect.
@@ -142,10 +142,10 @@ class Check:
 
     # ---- after it has run
     def recover(self, error: KernelError) -> Finding | None:
-        """Return the finding for an error that ended the launch; None if it is not a defect."""
+        """Return the finding for an error that ended the launch; None if the error is no defect."""
 
     def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
-        """Yield findings for tests that failed in native code, also if the launch was interrupted.
+        """Yield findings for tests that failed in native code, even if the launch was interrupted.
 
         Args:
             counts: One entry per operation and test, in the order of the kernel's operations.
@@ -157,7 +157,7 @@ class Check:
         return ()
 
     def remarks(self) -> Iterable[Finding]:
-        """Yield the findings that are reported after all others of the launch."""
+        """Yield the findings that are reported after all other findings of the launch."""
         return ()
 
     # ---- how findings are made
@@ -219,7 +219,7 @@ class Check:
 def variables(spec: LaunchSpec, values: Sequence[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
     """Return names and values as text; `%3` becomes the name of parameter 3."""
     names = spec.names
-    # Several components of a descriptor may be the same parameter.
+    # Several components of a descriptor may come from the same parameter.
     return tuple(dict.fromkeys((_variable(name, names), _text(value)) for name, value in values))
 
 

@@ -1,4 +1,4 @@
-"""The check `deadlock`: programs that block each other, or may do so.
+"""The check `deadlock`: programs that block each other or may do so.
 
 The engine notices when no program can continue; `races.lock_order` finds locks that are taken in
 opposite orders.
@@ -109,8 +109,8 @@ class Deadlock(Check):
     def _holders(self, waiter: tuple[int, int, int] | None) -> list[Holder]:
         """Return the programs that keep `waiter` waiting.
 
-        The first one holds the lock for which `waiter` waits, the next one holds the lock for which
-        the first one waits, and so on.
+        The first program holds the lock for which `waiter` waits, the next program holds the lock
+        for which the first one waits, and so on.
         """
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
@@ -122,7 +122,7 @@ class Deadlock(Check):
         return lock_holders(near, syncs, sites, checked.spec.linear(waiter), locking)
 
     def _held_lock(self, holder: Holder, waiting: Sequence[Waiting]) -> Related:
-        """Describe where a program took the lock that another one waits for."""
+        """Describe where a program took the lock for which another program waits."""
         spec, monitor = self.checked.spec, self.checked.launch.monitor
         assert monitor is not None
         program = spec.coordinates(holder.program)
@@ -136,7 +136,7 @@ class Deadlock(Check):
         )
 
     def _release(self, holders: Sequence[Holder], waiting: Sequence[Waiting]) -> str:
-        """Return advice on locks that are not released; empty if the last holder waits, too."""
+        """Return advice on locks that are not released; empty if the last holder also waits."""
         if not holders:
             return ""
         if any(holder.program == holder.waiter for holder in holders):

@@ -84,7 +84,7 @@ def _argument_hints(
     """Return the divisors that Triton specialised a kernel for, and the hints in its source.
 
     Usually, Triton compiles a kernel again if the arguments require another specialisation. It does
-    not if the compiled kernel itself is launched: `kernel.warmup(...)[grid](...)`.
+    not do so if the compiled kernel itself is launched, as in `kernel.warmup(...)[grid](...)`.
     """
     location = module.kernel.location
     compiled = (

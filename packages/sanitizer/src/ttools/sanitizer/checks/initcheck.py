@@ -71,12 +71,12 @@ class Initcheck(Check):
     _shadows: ArgumentShadows | None = None
 
     def passes(self) -> Sequence[Pass]:
-        """Return the passes for undefined values and histograms that this kernel needs."""
+        """Return the passes that this kernel needs for undefined values and for histograms."""
         kernel = self.checked.kernel
         return (*self._undefined(), *(_BINS if kernel.fact(histogram_bins.histograms) else ()))
 
     def _undefined(self) -> Sequence[Pass]:
-        """Return the pass for kernels that may read undefined memory or have undefined lanes."""
+        """Return the undefined-value pass if the kernel may read undefined memory or lanes."""
         checked = self.checked
         kernel = checked.kernel
         tracked, by_address = frozenset[int](), False
@@ -101,7 +101,7 @@ class Initcheck(Check):
         )
 
     def _may_be_unwritten(self, index: int) -> bool:
-        """Return whether the storage of an argument may have unwritten bytes, by a cheap test."""
+        """Determine by a cheap test whether the storage of an argument may have unwritten bytes."""
         storage = self.checked.memory.find(self.checked.regions[index].storage[0])
         return storage is not None and storage.may_be_unwritten
 
@@ -117,7 +117,7 @@ class Initcheck(Check):
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
         """Yield findings for undefined lanes and for reads of unwritten memory.
 
-        The latter list the elements that were never written.
+        Findings for unwritten memory list the elements that were never written.
         """
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
@@ -142,7 +142,7 @@ class Initcheck(Check):
         return replace(finding, cause=cause, help=help_line)
 
     def findings(self) -> Iterable[Finding]:
-        """Register the outputs with unwritten elements, to report them when the host reads them."""
+        """Register outputs with unwritten elements; they are reported when the host reads them."""
         if not self.checked.hung:
             watch_outputs(self, self._shadows)
         return ()

@@ -154,7 +154,7 @@ class Memcheck(Check):
         yield from super().failures(counts)
         view_bounds, monitor = self.checked.options.view_bounds, self.checked.launch.monitor
         assert monitor is not None
-        # The overflow check reports these with the overflow that causes them.
+        # The check `overflow` reports these accesses together with the overflow that causes them.
         wrapped = {id(access) for access, _ in wrapped_accesses(counts, monitor.sites)}
         for count in counts:
             test = count.witness.test
@@ -351,7 +351,7 @@ class _FailedAccess:
         return explained
 
     def _variables(self) -> tuple[tuple[str, str], ...]:
-        """Return the variables that the access depends on, those of the cause first."""
+        """Return the variables that the access depends on; those of the cause come first."""
         shown = variables(self.spec, self.witness.values)
         names = self.explained.variables if self.explained is not None else ()
         first = [one for name in names for one in shown if one[0] == name]
@@ -360,7 +360,7 @@ class _FailedAccess:
     def _severity_in_storage(self) -> Severity:
         """Return the severity of an access that leaves the view but stays in the storage.
 
-        It is higher for stores, because a loaded value may be unused.
+        The severity is higher for stores, because a loaded value may be unused.
         """
         chosen = self.check.checked.options.view_bounds
         if chosen is not None and chosen != "off":
@@ -376,7 +376,7 @@ class _FailedAccess:
         return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
-        """Return the location at which an index is loaded, unless it is that of the access."""
+        """Return where an index is loaded, unless it is the location of the access."""
         if self.index is None or self.index.location == self.site.location:
             return ()
         table = self._index_table()
@@ -403,7 +403,7 @@ class _FailedAccess:
         return argument, f" {self._preposition} one of {names}" if argument else ""
 
     def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
-        """Return kind, message, notes, and the help, which is None if the kind's help applies."""
+        """Return kind, message, notes and help; the help is None if the kind's own help applies."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
         noun = f"{access} of {counted(size, 'byte')}"
         if test == "misaligned":
@@ -488,12 +488,12 @@ class _FailedAccess:
         return f"the access falls between them, {counted(address - low, 'byte')} after the first"
 
 
-#: Views with gaps of more elements than this are not compared.
+#: Views that have gaps and more elements than this are not compared.
 _MOST_ELEMENTS = 1 << 16
 
 
 def shared_arguments(launch: KernelLaunch, regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of parameters that the kernel writes through and whose views share a byte.
+    """Yield pairs of parameters whose views share a byte and through which the kernel writes.
 
     This is not a defect by itself, because a kernel may be designed for it. `racecheck` determines
     whether programs interfere with each other.
@@ -515,7 +515,7 @@ def _meet(launch: KernelLaunch, regions: Sequence[Region], one: int, other: int)
 
 
 def _bytes(tensor: Any) -> NDArray[np.int64] | None:
-    """Return the addresses of all bytes of a tensor's elements; None if too many or unknown."""
+    """Return the addresses of all bytes of a tensor's elements; None if too many or not known."""
     try:
         shape = tuple(int(n) for n in tensor.shape)
         strides = [int(tensor.stride(n)) for n in range(len(shape))]
@@ -533,7 +533,7 @@ def _bytes(tensor: Any) -> NDArray[np.int64] | None:
 def end_of_rows(tensor: TensorSpec) -> str:
     """Describe where stores end if the row size is not a multiple of 16 bytes.
 
-    The text is empty if it is a multiple.
+    The text is empty if the row size is such a multiple.
     """
     width = tensor.shape[-1] * tensor.itemsize
     strides = [distance * tensor.itemsize for distance in tensor.strides[-2:-1]]
@@ -548,9 +548,10 @@ def end_of_rows(tensor: TensorSpec) -> str:
 def defects(tensor: TensorSpec, block: Sequence[int]) -> Iterator[tuple[str, str, str, str]]:
     """Yield the defects of a descriptor: kind of finding, message, note with numbers, help.
 
-    The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
-    created; older versions check none. Triton checks none of them after a program has changed a
-    descriptor, for example in a function that an autotuner calls before each configuration.
+    The rules are those of `cuTensorMapEncodeTiled`. Recent versions of Triton check some of them
+    when a descriptor is created; older versions check none. No version checks them again after a
+    program has changed a descriptor, for example in a function that an autotuner calls before each
+    configuration.
     """
     item = tensor.itemsize
     if tensor.address % DESCRIPTOR_ALIGNMENT:

@@ -57,14 +57,15 @@ class Numeric(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """Return the pass; every kernel needs it, because values are known only at run time."""
+        """Return the pass, which every kernel needs because values are known only at run time."""
         unsigned = numeric.unsigned_parameters(self.checked.launch.kernel.plan.types)
         return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Yield the first failure of each kind only, because one NaN leads to others.
+        """Yield only the first failure of each kind, because one NaN leads to others.
 
-        The first is that of the lowest program, and within a program the first one in the source.
+        The first failure is the one in the program with the lowest number; within a program, it is
+        the one that comes first in the source.
         """
         firsts: dict[str, Count] = {}
         for count in filter(self.is_own, counts):

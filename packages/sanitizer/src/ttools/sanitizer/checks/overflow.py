@@ -19,12 +19,12 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 class Overflow(Check):
-    """Finds wrapped offsets and narrow sums; checks only operations that may wrap in a launch."""
+    """Finds wrapped offsets and narrow sums; checks only operations that may wrap in the launch."""
 
     name = "overflow"
     page = "reference/findings.md#overflow-and-hints"
     data_hooks = frozenset[str]()
-    rewrites_first = True  # operations are identified by their position in the original kernel
+    rewrites_first = True  # operations are identified by position in the original kernel
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(
             severity="error",
@@ -50,7 +50,7 @@ class Overflow(Check):
         return (*wide, *narrow) if narrow else wide
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Yield overflows, each with the out-of-bounds access that it causes, if there is one."""
+        """Yield overflows, each with the out-of-bounds access that it causes, if any."""
         monitor = self.checked.launch.monitor
         assert monitor is not None
         effects: dict[int, Count] = {}
@@ -106,12 +106,12 @@ def integer_parameters(module: Module) -> tuple[tuple[int, int], ...]:
 def wrapped_accesses(
     counts: Sequence[Count], sites: Sequence[ProbeSite]
 ) -> list[tuple[Count, Sequence[Count]]]:
-    """Return the failed accesses that are caused by overflows, each with these overflows.
+    """Return the failed accesses that overflows have caused, each with its overflows.
 
     The check for an overflow is inserted right before the access that uses the address, so it
-    belongs to the next access in the kernel. An access is attributed to its overflows if it fails
-    in no more lanes than they do. In that case, both are the same defect and must not be reported
-    twice.
+    belongs to the next access in the kernel. An access is attributed to its overflows if it does
+    not fail in more lanes than these overflows. In that case, both are the same defect and must not
+    be reported twice.
 
     Args:
         counts: The failed tests of one launch.
@@ -138,7 +138,7 @@ def wrapped_accesses(
 
 
 def _is_overflow(site: ProbeSite) -> bool:
-    """Return whether a failed test is that of an integer which reaches an address."""
+    """Return whether a test is the overflow test of an integer that reaches an address."""
     if site.kind != "check":
         return False
     attributes = dict(site.attributes)

@@ -80,12 +80,12 @@ _TOO_MANY = (
     f"the launch makes more than the {MOST_RECORDS:,} accesses that are checked for races: the "
     "rest was not checked"
 )
-#: Number of records that are analysed for a stopped launch; a small number keeps the analysis
-#: short.
+#: Number of records that are analysed for a stopped launch; it is small to keep the analysis short.
 _MOST_OF_STOPPED = 1 << 20
 #: Number of tensors that a finding names.
 _MOST_NAMED = 4
-#: Of the two accesses of a race, the one with the higher rank gives the finding its location.
+#: Of the two accesses of a race, the one with the higher rank determines the location of the
+#: finding.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
 _ASSOCIATIVITY = (Pass("racecheck", "associativity", associativity.apply),)
@@ -150,7 +150,7 @@ class Racecheck(Check):
             if monitor.stop is None:
                 yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
-                return  # the records that are missing may contain synchronisation
+                return  # the missing records may contain synchronisation
         findings = []
         if len(near) or monitor.fails:
             findings = list(lane_stores(self, monitor, near, sites_of(monitor)))
@@ -180,14 +180,14 @@ class Racecheck(Check):
                 yield finding
 
     def _in_another_order(self, before: Snapshot, reported: Set[object]) -> Iterator[Finding]:
-        """Yield races that only another order of the programs shows, except `reported` ones."""
+        """Yield races that appear only in another order of programs, except those in `reported`."""
         checked = self.checked
         seed = checked.options.seed
         options = replace(checked.launch.run.launch_options, order="random", seed=seed)
         where = f"random order (seed {seed})"
         earliest = None
         if checked.hung:
-            # In reverse order, the program that others waited for runs before them.
+            # In reverse order, a program for which others waited runs before them.
             options = replace(checked.launch.run.launch_options, order="reverse")
             where = "reverse order"
         elif checked.kernel.waits:
@@ -195,7 +195,8 @@ class Racecheck(Check):
             options = replace(options, threads=1)
             monitor = checked.monitor
             if monitor is not None and any(site.flags & REREADS for site in monitor.sites):
-                # Only waits that leave the word unchanged can end early, so locks are not affected.
+                # Only waits that leave the awaited word unchanged can end early, so locks are not
+                # affected.
                 earliest = EarliestReads()
                 where += ", or when every wait ends as early as possible"
         with phase("run in another order"):
@@ -232,7 +233,7 @@ class Racecheck(Check):
         causes = causes_of(self.checked, monitor.sites, near, conflicts, find)
         for conflict, cause in zip(conflicts, causes, strict=True):
             finding = replace(self._conflict_finding(conflict, monitor.sites, cause), cause=cause)
-            # The copies of one operation are one location to the user.
+            # To the user, the copies of one operation are a single location.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
             tensors[key].update(dict.fromkeys(names))
@@ -255,9 +256,9 @@ class Racecheck(Check):
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
-        # The finding is located at the store; the other access is the related location. If a plain
-        # store conflicts with an atomic, the plain store is the likelier mistake, because two
-        # atomics would not conflict.
+        # The finding is located at the store, and the other access is the related location. If a
+        # plain store conflicts with an atomic, the plain store is more likely to be the mistake,
+        # because two atomics would not conflict.
         if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)
@@ -277,7 +278,8 @@ class Racecheck(Check):
                 element = _element(argument, item) or element
             notes = (f"both access {element}",)
         if conflict.kind != "intra_program_race":
-            # The notes on the grid explain the race, so that short reports show them, too.
+            # Notes on the grid explain the race and come first, so that short reports show them,
+            # too.
             notes = (*grid_notes(self.checked), *notes)
         elif conflict.missing_barrier_site is None:
             notes += (_ONE_WARP.format(spec.options.warps),)
@@ -312,7 +314,7 @@ class Racecheck(Check):
         )
 
     def _tensors(self, conflict: Conflict, named: ArgumentSpec | None) -> Iterator[str]:
-        """Yield the names of the tensors that contain the conflict: several if buffers alternate.
+        """Yield the names of the tensors with the conflict; alternating buffers give several.
 
         Args:
             named: The argument that the finding names. It is preferred if several arguments are the
@@ -410,7 +412,7 @@ def same_in_any_order(checked: CheckedLaunch, near: Records, sites: Sequence[Sit
 
     Args:
         checked: A launch that has run without a race.
-        near: The accesses that may share bytes with others.
+        near: The accesses that may share bytes with other accesses.
     """
     launch, kernel, monitor = checked.launch, checked.kernel, checked.monitor
     written = launch.written_storages
@@ -441,14 +443,14 @@ def lane_stores(
 ) -> Iterator[Finding]:
     """Yield findings for stores in which several lanes write the same element.
 
-    If the lanes store different values, the finding is an error, otherwise a note. Native code
-    reads back the stored elements and thus detects different values; the log of accesses shows
+    If the lanes store different values, the finding is an error; otherwise, it is a note. Native
+    code reads back the stored elements and thus detects different values; the log of accesses shows
     which lanes share an element.
 
     Args:
         check: The racecheck of the launch.
-        monitor: The monitor of the run in the programs' own order.
-        accesses: The logged accesses that may share bytes with others.
+        monitor: Observations of the run in the programs' own order.
+        accesses: The logged accesses that may share bytes with other accesses.
     """
     operations = [probe.operation for probe in monitor.sites]
     shared = shared_lanes(accesses, sites, operations)
@@ -464,7 +466,7 @@ def lane_stores(
 
 
 def uniform_stores(module: Module) -> dict[Position, bool]:
-    """Return the positions of stores whose lanes all store the same value for any data."""
+    """Return the positions of stores whose lanes store the same value whatever the data are."""
     is_uniform: dict[Position, bool] = {}
     for op in module.kernel.walk():
         position = position_of(op.location)
@@ -542,7 +544,7 @@ _NO_ACCESSES = np.empty(0, ACCESS)
 
 
 def near_accesses(monitor: Monitor) -> Records:
-    """Return the accesses that may share bytes with others, in the order of each program.
+    """Return the accesses that may share bytes with others, ordered as each program made them.
 
     Accesses that obviously do not conflict with any other access are dropped before anything is
     copied or sorted. For most launches, no accesses remain.
@@ -562,7 +564,7 @@ def near_accesses(monitor: Monitor) -> Records:
 def _seen_disjoint(monitor: Monitor) -> bool:
     """Return whether a cheap test shows that no two accesses share a byte and conflict.
 
-    Each scattered element has its own record, so this test must use little memory.
+    The test must use little memory, because each scattered element has its own record.
     """
     untouched = monitor.untouched_log()
     if untouched is not None and (
@@ -588,7 +590,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
     return _sites_and_classes(monitor)[0]
 
 
-#: Sites and their classes by the kernel's table of probes, which all its launches share.
+#: Sites and their classes, by the kernel's table of probes, which is shared by all its launches.
 _of_tables: WeakKeyDictionary[object, tuple[list[Site], Ints]] = WeakKeyDictionary()
 
 

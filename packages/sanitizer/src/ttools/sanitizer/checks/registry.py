@@ -20,8 +20,8 @@ from ttools.sanitizer.checks.overflow import Overflow
 from ttools.sanitizer.checks.racecheck import Racecheck
 from ttools.sanitizer.checks.reproducibility import Reproducibility
 
-#: The order in which passes are applied (after those of a check that rewrites first) and in which
-#: findings are made.
+#: The checks in the order in which their passes are applied (after those of a check that rewrites
+#: first) and their findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
     for check in (
@@ -50,7 +50,7 @@ def kinds() -> Mapping[str, str]:
 
 
 def rules() -> Mapping[str, Rule]:
-    """Return the rule of each kind for reports; the first check that declares a kind defines it."""
+    """Return each kind's rule for reports; the first check that declares a kind defines it."""
     described: dict[str, Rule] = {}
     for check in CHECKS.values():
         for name, kind in check.kinds.items():
@@ -71,7 +71,7 @@ def kinds_table() -> str:
 
 
 def parse_checks(names: Iterable[str]) -> frozenset[str]:
-    """Return the checks named by a user; the default ones if `names` is empty.
+    """Return the checks named by a user; the default checks if `names` is empty.
 
     Args:
         names: Names, aliases, `all` (except slow ones), `default`, or comma-separated lists of

@@ -26,7 +26,7 @@ _FLOAT = re.compile(r"\b(fp|bf|f)\d")
 
 
 class RepeatedCheck(Check):
-    """A check of launches with floating-point numbers, which it repeats with an observer."""
+    """A check of launches with floating-point numbers; it repeats them with an observer."""
 
     is_default = False
     is_slow = True
@@ -45,12 +45,12 @@ class RepeatedCheck(Check):
 
     @property
     def lacks_source(self) -> bool:
-        """True if the launch has floating-point numbers, but no Python source to repeat."""
+        """True if the launch has floating-point numbers but no Python source for a repetition."""
         launch = self.checked.launch
         return launch.eagerly is None and has_floats(launch.kernel.plan)
 
     def extents(self) -> list[tuple[int, int]]:
-        """Return the first address and the end of the storage of each argument."""
+        """Return the start address and end address of each argument's storage."""
         extents = (storage_extent(value) for value in self.checked.launch.values)
         return [e for e in extents if e is not None and e[0] < e[1]]
 

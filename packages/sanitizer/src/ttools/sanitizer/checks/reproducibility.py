@@ -59,7 +59,7 @@ class Reproducibility(RepeatedCheck):
     }
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Save memory, and note which bytes were never written."""
+        """Save memory, and record which bytes were never written."""
         options = super().prepare(options)
         self._unwritten: dict[tuple[int, int], Bools] = {}
         if self._before is not None:
@@ -70,7 +70,7 @@ class Reproducibility(RepeatedCheck):
         return options
 
     def findings(self) -> Iterator[Finding]:
-        """Repeat the launch with hashes, and report what decides stored results."""
+        """Repeat the launch with hashes, and report what the stored results depend on."""
         if self.checked.hung or self.checked.is_trial:
             return
         if self.lacks_source:
@@ -119,7 +119,7 @@ class Reproducibility(RepeatedCheck):
     def _unwritten_operands(
         self, first: DependenceFollower, second: DependenceFollower, notes: tuple[str, ...]
     ) -> Iterator[Finding]:
-        """Yield the first reduction at each line that unwritten elements change."""
+        """Yield, for each line, the first reduction whose value depends on unwritten elements."""
         changed = _changed(first, second)
         if not changed:
             return

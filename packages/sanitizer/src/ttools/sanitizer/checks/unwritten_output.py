@@ -1,10 +1,10 @@
 """The part of `initcheck` for uninitialised outputs that a launch did not write completely.
 
-`memory.outputs` decides which of them are reported, and when. Values alone do not show which bytes
-were written: memory that contains the pattern of unwritten memory after a launch is only a
-candidate. The stores of the launch are evidence. If the launch logs its accesses, the log contains
-its stores. Any other launch is run again, provided that it has not changed memory that it reads and
-that its programs do not wait for each other.
+`memory.outputs` decides which of these outputs are reported, and when. Values alone do not show
+which bytes were written: memory that contains the pattern of unwritten memory after a launch is
+only a candidate. The stores of the launch are evidence. If the launch logs its accesses, the log
+contains its stores. Any other launch is run again, provided that it has not changed memory that it
+reads and that its programs do not wait for each other.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
 
 
 def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
-    """Watch the outputs that a launch has left partly unwritten, after it has run.
+    """After a launch, watch the outputs that it has left partly unwritten.
 
     Args:
         check: The `initcheck` of the launch.
@@ -146,7 +146,7 @@ def _take_stores(
 
     Args:
         checked: A launch that has run.
-        stored: The bytes that it has stored to.
+        stored: The bytes to which the launch has stored.
         kept: Addresses of storages whose shadows the kernel itself has kept.
 
     Returns:
@@ -165,7 +165,7 @@ def _take_stores(
 
 
 def earlier_writers(checked: CheckedLaunch, index: int) -> tuple[Related, ...]:
-    """Return the last launches before this one that stored to a tensor, but not to all of it.
+    """Return the last launches before this one that stored to a part of a tensor.
 
     Args:
         checked: A launch that has run, but whose outputs are not watched yet.
@@ -211,7 +211,7 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
             continue
         stored = stores_to(monitor, start, end)
         if len(stored):
-            # The program may have meant only a part of the storage when it took the address.
+            # If the program takes the address of a storage, it may mean only a part of the storage.
             item = int(monitor.sites[int(stored["site"][0])].size)
             view = consecutive((end - start) // item, item)
             make_finding = _output_finding(check, _BEHIND, frozenset())
@@ -226,8 +226,8 @@ class _OutputFinding:
     Attributes:
         name: The output's name in messages.
         unwritten: Template of the finding for elements that were never written.
-        copied: Template of the finding for elements that hold copies of unwritten ones.
-        explanations: Notes that explain the finding; they come before all others.
+        copied: Template of the finding for elements that hold copies of unwritten elements.
+        explanations: Notes that explain the finding; they come before all other notes.
     """
 
     name: str
@@ -270,7 +270,7 @@ class _UntouchedFinding:
     """Makes the findings for tensors that the host reads instead of an output.
 
     Attributes:
-        output: Makes the findings for that output.
+        output: Makes the findings for the output itself.
     """
 
     output: _OutputFinding
@@ -328,14 +328,14 @@ def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _O
 _LARGEST_SAVED = 1 << 32
 #: Copying up to this number of bytes takes negligible time.
 _LITTLE = 1 << 20
-#: In larger storages, only the part that was passed to the launch is searched.
+#: In storages of more bytes than this, only the part that was passed to the launch is searched.
 _LARGEST_SEARCHED = 1 << 24
-#: A launch is not run again for larger storages.
+#: A launch is not run again for storages of more bytes than this.
 _LARGEST_RUN_FOR = 1 << 22
 
 
 class StoredBytes:
-    """The bytes that a launch has stored to, determined on demand.
+    """The bytes to which a launch has stored, determined on demand.
 
     Args:
         checked: A launch that has run.
@@ -408,7 +408,7 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
     if sum(end - start for start, end in written) > _LARGEST_SAVED:
         return None
     if read_and_written(launch, checked.kernel.fact(undefined.reads), written):
-        return None  # the second run would read what the first has written
+        return None  # the second run would read what the first run has written
     with undoing(launch, written):
         launch.execute(
             Instruments(guards=True, footprints=True),
@@ -423,7 +423,7 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
 def stores_to(
     monitor: Monitor, start: int, end: int, kinds: tuple[str, ...] = ("store",)
 ) -> Records:
-    """Return the accesses of a launch to a storage, of some kinds."""
+    """Return a launch's accesses of the given kinds to a storage."""
     records, _ = monitor.records()
     writes = np.array([site.kind in kinds for site in monitor.sites], np.bool_)
     inside = records[(records["start"] < end) & (records["end"] > start)]

@@ -14,10 +14,10 @@ import msgspec
 
 from ttools.core.findings.findings import Finding, TallyEntry
 
-#: Suffixes of a child's two files: the entries, and the launch that is running.
+#: Suffixes of a child's two files: one contains the entries, the other the running launch.
 LINES, STATE = ".jsonl", ".state"
-#: Size of a state file in bytes. The first byte is the number of running launches; the name of the
-#: kernel that was launched last follows.
+#: Size of a state file in bytes. The first byte is the number of running launches; it is followed
+#: by the name of the kernel that was launched last.
 STATE_BYTES = 512
 
 
@@ -41,12 +41,13 @@ class Entry(msgspec.Struct, omit_defaults=True):
     """One line of a file of entries; most of its fields are absent.
 
     Attributes:
-        member: Writing process; only in the first line.
+        member: The process that writes the file; only in the first line.
         findings: Findings since the previous entry with findings.
         launches: Numbers of all launches so far; replaces the value of earlier lines.
         warnings: Warnings so far; replaces the value of earlier lines.
         ended: True in the last line of a process that ends normally.
-        unreadable: Error message of a line that could not be decoded; never written.
+        unreadable: Error message for a line that could not be decoded; set only when a file is
+            read.
     """
 
     member: Member | None = None
@@ -66,13 +67,13 @@ def encoded(entry: Entry) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value without a JSON type: NumPy scalars to numbers, other values to strings."""
+    """Convert a value that has no JSON type: NumPy scalars to numbers, other values to strings."""
     item = getattr(value, "item", None)
     return str(value) if item is None else item()
 
 
 def entries(path: Path) -> list[Entry]:
-    """Return the entries of a file, without an incomplete last line."""
+    """Return the entries of a file; an incomplete last line is ignored."""
     try:
         *lines, _ = path.read_bytes().split(b"\n")
     except OSError:

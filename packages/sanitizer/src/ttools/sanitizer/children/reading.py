@@ -58,7 +58,7 @@ class Children:
 
 
 def _ending(member: Member, state: bytes) -> list[str]:
-    """Return the warning about a process that has not ended normally, if there is one."""
+    """Return the warning about a process that has not ended normally, if any."""
     who = f"process {member.pid}, which the program started,"
     so_far = "its findings until then are in this report"
     runs = start_time(member.pid) == member.began

@@ -26,8 +26,9 @@ from ttools.sanitizer.children.entry import (
     this_member,
 )
 
-#: Number of launches that are written immediately, and the interval in seconds at which later ones
-#: are written, because a process may launch millions of kernels.
+#: Number of launches that are written immediately, and the interval in seconds at which later
+#: launches are written. Not every launch is written at once because a process may launch millions
+#: of kernels.
 _AT_ONCE = 64
 _PAUSE_S = 0.2
 
@@ -36,7 +37,7 @@ class Writer:
     """Writes the report of this process for the parent process.
 
     Args:
-        folder: Folder of the parent process; created if it does not exist.
+        folder: Folder that the parent process reads; created if it does not exist.
         launches: Returns the numbers of launches of this process so far.
         warnings: Returns the warnings of this process so far.
     """
@@ -97,8 +98,8 @@ class Writer:
         self._write(Entry(launches=self._launches(), warnings=self._warnings()))
 
     def _write(self, entry: Entry) -> None:
-        # One system call per line, so that lines of several threads and signal handlers do not
-        # mix. If the disk is full, the program continues without its report.
+        # Each line is written by one system call, so that lines of different threads and signal
+        # handlers do not mix. If the disk is full, the program continues without its report.
         with suppress(OSError):
             os.write(self._file, encoded(entry))
 

@@ -81,7 +81,8 @@ class GpuSanitization:
         launches: Launches of the first run that made any; equal launches have one entry.
         warnings: Sentences on what was not checked, or not checked completely.
         notes: Sentences on limits of the tools that apply to every program.
-        status: First exit status of the runs that is not 0, else 0; None until `run` has ended.
+        status: First exit status of the runs that is not 0; 0 if there is none; None until `run`
+            has ended.
     """
 
     def __init__(
@@ -97,10 +98,10 @@ class GpuSanitization:
         self._vendor = vendor()
         self._tools, left = _tools_of(options, self._vendor)
         self.warnings += [left] if left else []
-        self._sources()  # a file that cannot be read is an error before the run
+        self._sources()  # an unreadable file must be reported before the run
 
     def run(self, target: Target) -> int:
-        """Run a program once for each tool; return the first status that is not 0, else 0.
+        """Run a program once for each tool; return the first nonzero status, or 0 if there is none.
 
         Raises:
             UsageError: There is no such script or module.
@@ -132,7 +133,7 @@ class GpuSanitization:
                     self.warnings.append(text + ", ".join(others))
                 statuses.append(done.status)
                 if done.why == "interrupt" or (done.status and not done.log.launches):
-                    break  # a program that fails before its first launch fails under each tool
+                    break  # if it fails before its first launch, it fails under each tool
         names = {tool.name for tool in self._tools}
         if "racecheck" in names and "gsan" not in names and _RACES not in self.notes:
             self.notes.append(_RACES)
@@ -210,7 +211,7 @@ class GpuSanitization:
         self.warnings += [text for text in dict.fromkeys(messages) if text not in self.warnings]
 
     def _sources(self) -> list[Source]:
-        """Return new suppressions and baseline for each report, since they count their uses."""
+        """Return new suppressions and baseline for each report, as they count their matches."""
         files = [SuppressionFile(path) for path in self.options.suppressions]
         baseline = self.options.baseline
         return [InlineSuppressions(), *files, *([] if baseline is None else [Baseline(baseline)])]
@@ -272,7 +273,7 @@ def sanitize_on_gpu(
 
 
 def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], str | None]:
-    """Return the tools of a run on GPUs of a vendor, and a sentence on checks that none makes."""
+    """Return the tools for a run on a vendor's GPUs, and a sentence on checks without a tool."""
     if whose == "nvidia":
         tools, left = tools_for(options.checks)
         return (*tools, *options.instrument), left
@@ -291,8 +292,8 @@ def _remember_source(target: Target, folder: Path) -> Path | None:
     """Keep source code that is in no file, for excerpts in the report.
 
     Returns:
-        A copy of standard input if the target is read from it, since each run has to read it again;
-        else None.
+        A copy of standard input if the target is read from it, because each run has to read it
+        again; otherwise None.
     """
     if target.kind == "code":
         _register("<string>", target.name)
@@ -309,7 +310,7 @@ def _register(name: str, source: str) -> None:
 
 
 def _entries(launches: Iterable[LogEntry]) -> list[TallyEntry]:
-    """Return one entry for all equal launches, in order of appearance."""
+    """Return one entry for each group of equal launches, in order of appearance."""
     counts: Counter[str] = Counter()
     first: dict[str, TallyEntry] = {}
     for launch in launches:

@@ -1,9 +1,9 @@
 """Assigns errors to the launches that made them, and addresses to arguments.
 
-The report of a tool does not contain the launch to which an error belongs. However, the report
-grows while the program runs, and the log of launches contains its length, in bytes, before and
-after each launch. An error therefore belongs to a launch that was running when the report had
-reached the error's position.
+The report of a tool does not say to which launch an error belongs. However, the report grows while
+the program runs, and the log of launches contains its length, in bytes, before and after each
+launch. An error therefore belongs to a launch that was running when the report had reached the
+error's position.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ class Attribution:
         of_function = [launch for launch in during if launch.function in functions]
         if of_function:
             return of_function[0]
-        # The error is in a function that was not inlined: its name is not that of the kernel.
+        # The error is in a function that was not inlined, so the reported name is not the kernel's.
         waited_for = [launch for launch in during if launch.end is not None]
         if waited_for:
             return waited_for[0]
-        # Errors of a kernel in a CUDA graph are printed when the graph runs, after its launch call.
+        # For a kernel in a CUDA graph, errors are printed when the graph runs, after the launch
+        # call.
         return max(
             filter(None, (self._last(name, record.position) for name in functions)),
             key=lambda launch: launch.begin,
@@ -50,7 +51,7 @@ class Attribution:
         )
 
     def _during(self, position: int) -> list[LogEntry]:
-        """Return the launches running at a position, the latest first.
+        """Return the launches that were running at a position of the report, latest first.
 
         Several launches can run at a time, since threads launch independently.
         """
@@ -71,16 +72,16 @@ class Attribution:
 def argument_at(
     arguments: Iterable[ArgumentSpec], address: int, names: frozenset[str] = frozenset()
 ) -> ArgumentSpec | None:
-    """Return the argument that an access was most likely made through.
+    """Return the argument through which an access was most likely made.
 
     Args:
         arguments: Arguments of the launch.
         address: Address of the access.
-        names: Names of the parameters that the pointer derives from; empty if they are unknown.
+        names: Names of the parameters that the pointer derives from; empty if it is unknown.
 
     Returns:
-        The argument whose storage contains the address, or else the nearest one. If `names` is
-        empty, None unless a storage contains the address.
+        The argument whose storage contains the address. If no storage does, the nearest argument
+        among `names`; None if `names` is empty.
     """
     pointers = [argument for argument in arguments if memory_of(argument) is not None]
     named = [argument for argument in pointers if argument.name in names]
@@ -94,7 +95,7 @@ def argument_at(
 
 
 def distance(argument: ArgumentSpec, address: int) -> int:
-    """Return how many bytes an address is outside a tensor's storage; 0 inside."""
+    """Return how many bytes an address is outside a tensor's storage; 0 if it is inside."""
     memory = memory_of(argument)
     assert memory is not None
     start, end = memory

@@ -27,8 +27,9 @@ from ttools.sanitizer.gpu.tools import GpuTool
 class UnseenWrites:
     """The arguments that a run wrote with instructions that initcheck does not track.
 
-    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton uses these
-    for stores through tensor descriptors, so initcheck treats such memory as unwritten.
+    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton uses such
+    instructions for stores through tensor descriptors, so initcheck treats such memory as
+    unwritten.
 
     Args:
         launches: Launches in the log of the run.
@@ -71,7 +72,7 @@ def gpu_findings(
     folder: Path,
     only: Callable[[str], bool],
 ) -> Iterator[Finding]:
-    """Yield the findings of one run of a tool, one for each location and argument.
+    """Yield the findings of one run of a tool, one finding for each location and argument.
 
     Args:
         records: Errors that the tool printed.
@@ -150,7 +151,7 @@ def _finding(
     kind, message = _kind(record, tool, _where(record, argument))
     kind_entry = CHECKS[tool.check].kinds.get(kind)
     check = tool.check
-    if kind_entry is None:  # a mode of Triton reports kinds of more than one check
+    if kind_entry is None:  # a mode of Triton reports kinds that belong to several checks
         check = next((name for name, entry in CHECKS.items() if kind in entry.kinds), check)
         kind_entry = CHECKS[check].kinds.get(kind)
     severity: Severity = "error" if kind_entry is None else kind_entry.severity
@@ -216,7 +217,7 @@ _ASSERTED = {
 def _kind_of_assertion(text: str, tool: TritonTool) -> tuple[str, str]:
     """Return the kind of a failed assertion, and its message.
 
-    An assertion of the kernel itself is `unsupported`.
+    An assertion that the kernel itself makes has the kind `unsupported`.
     """
     words = _ASSERTED.get(tool.name, {})
     kind = next((kind for word, kind in words.items() if word in text.lower()), None)

@@ -27,7 +27,7 @@ _FPSAN = (
     "for that test"
 )
 _RUNTIME = "libclang_rt.asan-x86_64.so"
-#: Patterns of the path of the host runtime of the address sanitizer, below ROCm's folder.
+#: Patterns for the path of the address sanitizer's host runtime, relative to ROCm's folder.
 _RUNTIMES = (f"lib/llvm/lib/clang/*/lib/linux/{_RUNTIME}", f"llvm/lib/clang/*/lib/linux/{_RUNTIME}")
 
 
@@ -144,7 +144,7 @@ def _asan_runtime() -> Path:
 
 
 def _asan_candidates() -> Iterator[Path]:
-    """Yield paths of the runtime in the folder `ROCM_PATH`, or else in those of `/opt`."""
+    """Yield paths of the runtime from the folder `ROCM_PATH` or, if unset, from those in `/opt`."""
     home = os.environ.get("ROCM_PATH")
     homes = [Path(home)] if home else sorted(Path("/opt").glob("rocm*"))
     for folder in homes:

@@ -1,7 +1,7 @@
-"""One run of a program whose kernels Triton instruments.
+"""One run of a program whose kernels are instrumented by Triton.
 
-A failed assertion destroys the GPU's context, so at most one launch of a run has errors. It is the
-first launch that the log does not report as finished.
+A failed assertion destroys the GPU's context, so at most one launch of a run has errors: the first
+launch that the log does not report as finished.
 """
 
 from __future__ import annotations
@@ -90,11 +90,12 @@ def _require_run(tool: TritonTool, folder: Path, log: RunLog, status: int) -> No
 
 
 def _failed(launches: Sequence[LogEntry]) -> list[LogEntry]:
-    """Return the launches with positions that assign all errors to the one that failed.
+    """Return the launches with positions that assign all errors to the failed launch.
 
     The positions of these errors are offsets in the program's output. Positions in the log are
     lengths of compute-sanitizer's report, which does not exist in such a run. The failed launch
-    therefore gets all positions from 0 on, and the other launches end before or begin after them.
+    therefore gets all positions from 0 on, and the other launches end before or begin after these
+    positions.
     """
     first = next((n for n, launch in enumerate(launches) if launch.end is None), len(launches) - 1)
     before, during, after = (-2, -1), (0, sys.maxsize), (sys.maxsize, None)

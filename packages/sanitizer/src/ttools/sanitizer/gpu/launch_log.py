@@ -1,8 +1,8 @@
 """The log of a program's launches: written while the program runs, and read afterwards.
 
-The log has one JSON object per line and is flushed after each, so that it is complete up to the
-point of a crash. Each launch is logged with the length of the tool's report, in bytes, before and
-after it. This *position* is used to assign errors in the report to launches.
+The log has one JSON object per line and is flushed after each line, so that it is complete up to
+the point of a crash. Each launch is logged with the length of the tool's report, in bytes, before
+and after it. This *position* is used to assign errors in the report to launches.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class LogEntry:
     """A launch in the log of a program.
 
     Attributes:
-        spec: The launch; storages of its tensors are addresses, tuples are flattened.
-        function: Name that the kernel was compiled under.
+        spec: The launch. Its tensors' storages are given as addresses, and tuples are flattened.
+        function: Name under which the kernel was compiled.
         source: File of its TTIR, in the folder of the run.
         begin: Position of the launch.
-        end: Position when the launch had finished; None if the log did not wait for that.
+        end: Position when the launch had finished; None if the log did not wait for the end.
     """
 
     spec: LaunchSpec
@@ -57,7 +57,7 @@ class LogEntry:
 
 
 def memory_of(argument: ArgumentSpec) -> tuple[int, int | None] | None:
-    """Return the first address of an argument's storage and the one past it, if that is known."""
+    """Return the start address of an argument's storage, and its end address if known."""
     if isinstance(argument.value, ObjectSpec) and argument.value.address is not None:
         return argument.value.address, None
     tensor = argument.tensor
@@ -125,7 +125,7 @@ class LogWriter:
             grid: Up to three extents.
             arguments: Values of the kernel's parameters, in order.
             line: `file:line` of the launch in host code.
-            config: Configuration of the autotuner that makes the launch, if one does.
+            config: Configuration chosen by the autotuner, if the launch is autotuned.
         """
         named = zip(kernel.parameters, arguments, strict=False)
         described = [_describe(*part) for name, value in named for part in _flat(name, value)]
@@ -161,7 +161,7 @@ class LogWriter:
         self._write({"failure": failure})
 
     def refused(self, reason: str, *, misuse: bool) -> None:
-        """Log why the program was not run, or not to its end.
+        """Log why the program was not run, or was not run to its end.
 
         Args:
             reason: Message of the error, as one sentence.
@@ -190,7 +190,7 @@ class LogWriter:
 
 
 def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the elements of a tuple with the names of the parameters that Triton makes of them."""
+    """Return the elements of a tuple, named like the parameters that Triton makes of them."""
     if isinstance(value, tuple):
         parts = getattr(value, "_fields", range(len(value)))
         pairs = zip(parts, value, strict=True)
@@ -214,7 +214,7 @@ def _describe(name: str, value: Any) -> dict[str, Any]:
 
 
 def read_log(folder: Path) -> RunLog:
-    """Read the log in the folder of a run, without a last line that is incomplete."""
+    """Read the log in the folder of a run; an incomplete last line is ignored."""
     log = RunLog()
     by_number: dict[int, LogEntry] = {}
     path = folder / LOG

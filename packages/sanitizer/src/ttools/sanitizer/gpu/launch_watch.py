@@ -32,7 +32,7 @@ class RunLogger:
     """Logs the launches of this process.
 
     Args:
-        log: The log that they are written to.
+        log: The log to which the launches are written.
     """
 
     def __init__(self, log: LogWriter) -> None:
@@ -40,10 +40,10 @@ class RunLogger:
         self._under_way: dict[int, int] = {}  # number of the launch, by thread
 
     def install(self) -> Patches:
-        """Install the hooks; return the patches, by which they are removed."""
+        """Install the hooks; return the patches, which can remove them."""
         patches = Patches()
-        # Errors are reported at the source lines stored in the machine code, and Triton's cache
-        # could return the code of an equal kernel in another file.
+        # Errors are reported at the source lines stored in the machine code, so Triton's cache must
+        # not return the code of an equal kernel from another file.
         triton_versions.keep_files_apart(patches)
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)

@@ -43,12 +43,12 @@ class HazardousAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One error.
+    """One error in a report.
 
     Attributes:
         position: Offset of the error in the report, in bytes.
         text: First line of the error.
-        level: Severity that the tool gives the error.
+        level: Severity that the tool assigns to the error.
         space: Address space of the access: `global`, `shared` …; empty if unknown.
         access: Kind of the access: `read`, `write` or `atomic`; empty if unknown.
         size: Bytes of the access; 0 if unknown.
@@ -58,7 +58,7 @@ class Record:
         thread: Coordinates of the thread in the block.
         block: Coordinates of the block in the grid.
         address: Address of the access.
-        accesses: Accesses of a race; the first one races with each of the others.
+        accesses: Accesses of a race; the first access races with each of the others.
     """
 
     position: int
@@ -104,7 +104,7 @@ def read_output(report: bytes) -> Output:
 def _paragraphs(report: bytes) -> Iterator[tuple[int, list[str]]]:
     """Yield the position and the lines of each paragraph, without the prefix.
 
-    The first line of a paragraph is not indented, and the others are.
+    The first line of a paragraph is not indented; all other lines are.
     """
     position, start, lines = 0, 0, list[str]()
     for raw in report.splitlines(keepends=True):

@@ -1,7 +1,7 @@
-"""Runs a command until it ends, exceeds a time limit, or the user presses Ctrl-C.
+"""Runs a command until it ends or exceeds a time limit, or until the user presses Ctrl-C.
 
-The command gets its own process group, so that the processes that it starts can be stopped with it.
-A terminal does not send Ctrl-C to that group, so this module forwards it.
+The command gets its own process group, so that the processes that it starts can be stopped together
+with it. A terminal does not send Ctrl-C to that group, so this module forwards it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
-#: Signals that are sent to stop a program, in this order, each with the number of seconds to wait.
+#: Signals that are sent in this order to stop a program, each with the number of seconds to wait.
 _GRACE_S = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0))
 
 
@@ -47,7 +47,7 @@ def run(
         environment: Environment variables of the command.
         stdin: File for its standard input; by default that of this process.
         output: File for its standard output and error; by default those of this process.
-        timeout: Seconds after which it is stopped; None for no limit.
+        timeout: Seconds after which the command is stopped; None for no limit.
 
     Raises:
         OSError: The command cannot be started.
@@ -63,7 +63,7 @@ def run(
     try:
         return Ended("itself", process.wait(timeout))
     except subprocess.TimeoutExpired:
-        # A program that waits for a kernel does not react to SIGINT.
+        # A program that is waiting for a kernel does not react to SIGINT.
         return Ended("timeout", _stop(process, _GRACE_S[1:]))
     except KeyboardInterrupt:
         return Ended("interrupt", _stop(process, _GRACE_S))
@@ -73,7 +73,7 @@ def run(
 
 
 def _stop(process: subprocess.Popen[bytes], signals: Sequence[tuple[signal.Signals, float]]) -> int:
-    """Send signals to a process group until it ends; Ctrl-C skips the wait before the next one."""
+    """Send signals to a process group until it ends; Ctrl-C skips the wait for the next signal."""
     for number, grace in signals:
         _signal_group(process, number)
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):

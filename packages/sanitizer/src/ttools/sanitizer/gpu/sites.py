@@ -28,8 +28,8 @@ class Site:
 
     Attributes:
         location: Location of the operation, or of the line if it has several operations; None if
-            the line is unknown, too.
-        parameters: Names of the parameters that its pointers derive from; empty if unknown.
+            the line is also unknown.
+        parameters: Names of the parameters from which its pointers derive; empty if unknown.
         is_inserted: True if the kernel's TTIR has no such access at the line, which means that the
             compiler inserted it, for example an access to scratch memory.
     """
@@ -98,7 +98,7 @@ def _operations(source: Path | None) -> tuple[_Operation, ...]:
     """Return the operations of a kernel; empty if its TTIR cannot be parsed."""
     try:
         return () if source is None else tuple(_read(source))
-    except (OSError, TtoolsError):  # such as an operation of an unknown dialect
+    except (OSError, TtoolsError):  # for example an operation of an unknown dialect
         return ()
 
 

@@ -16,7 +16,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError
 
 VARIABLE = "TTOOLS_COMPUTE_SANITIZER"
-#: The oldest version that has all options which a run uses.
+#: The oldest version with all the options that a run uses.
 OLDEST = (2023, 3)
 _NAME = "compute-sanitizer"
 _TOOLKIT = "/usr/local/cuda"
@@ -73,7 +73,7 @@ def find_tool() -> Tool:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield paths where it may be: on PATH, in a CUDA toolkit, in packages of this Python."""
+    """Yield possible paths of the tool: on PATH, in a CUDA toolkit, in packages of this Python."""
     on_path = shutil.which(_NAME)
     if on_path is not None:
         yield Path(on_path)

@@ -24,13 +24,13 @@ STREAMS = "streams.txt"
 _SIGNALLED = 128
 _INTERRUPTED = 130
 _ENVIRONMENT = {
-    # With torch's memory pool, most accesses beyond a tensor would be inside an allocation.
+    # With torch's memory pool, most out-of-bounds accesses would be inside another allocation.
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
     "TTOOLS_BACKEND": "off",
 }
-#: Variables with which Triton would not compile for the GPU, or would omit line tables.
+#: Environment variables that make Triton not compile for the GPU, or omit line tables.
 _UNSET = ("TRITON_INTERPRET", "TRITON_DISABLE_LINE_INFO")
-#: Remarks of a tool which mean that nothing was checked.
+#: Remarks of a tool that mean that nothing was checked.
 _FATAL = re.compile(r"[Dd]evice not supported|No attachable process found|Failed to initialize")
 
 
@@ -42,7 +42,7 @@ class ToolRun:
         output: Parsed report of the tool.
         log: Log of the program's launches.
         status: Exit status of the program, as a shell reports it.
-        why: Reason why the program ended, see `Ended`.
+        why: Reason why the program ended; see `Ended`.
     """
 
     output: Output
@@ -68,8 +68,8 @@ def run_tool(
         target: The user's program and its arguments.
         folder: Empty folder for the files of the run; a file `stdin` in it is the program's
             standard input.
-        shown: If True, the program uses the streams of this process; else its output goes to the
-            file `streams.txt`.
+        shown: If True, the program uses the streams of this process; otherwise its output goes to
+            the file `streams.txt`.
         timeout: Seconds after which the program is stopped; None for no limit.
 
     Raises:

@@ -9,10 +9,10 @@ from pathlib import Path
 from ttools.core.errors import UsageError
 from ttools.sanitizer.checks.registry import default_checks
 
-#: Largest number of errors that a tool prints in one run.
+#: Maximum number of errors that a tool prints in one run.
 PRINT_LIMIT = 20_000
-#: Bytes between allocations. An access that is out of bounds by less is not inside another
-#: allocation.
+#: Number of bytes between allocations. An access that is out of bounds by less than this cannot hit
+#: another allocation.
 _PADDING = 4096
 
 _COMMON = (
@@ -22,7 +22,7 @@ _COMMON = (
     *("--strip-paths", "no"),
     *("--demangle", "simple"),
     *("--show-backtrace", "device"),
-    # A program may exit with any status, and may not use a GPU.
+    # A program may exit with any status, and it may use no GPU at all.
     *("--check-exit-code", "no"),
     *("--require-cuda-init", "no"),
 )
@@ -36,7 +36,7 @@ class GpuTool:
         name: Value of the option `--tool`.
         check: The ttools check that corresponds to the tool; the tool's findings are reported as
             findings of this check.
-        options: Options in addition to those of all tools.
+        options: Options in addition to those that all tools have.
     """
 
     name: str
@@ -54,7 +54,7 @@ class GpuTool:
         return [*named, *_COMMON, *self.options]
 
 
-#: The tools, in the order of their runs.
+#: The tools, in the order in which they run.
 TOOLS = (
     GpuTool(
         "memcheck",
@@ -63,7 +63,7 @@ TOOLS = (
             *("--padding", str(_PADDING)),
             # An invalid access terminates its kernel, and the program continues.
             *("--destroy-on-device-error", "kernel"),
-            # torch makes API calls that fail, and handles the errors.
+            # torch makes API calls that fail, and handles these errors itself.
             *("--report-api-errors", "no"),
         ),
     ),
@@ -76,7 +76,7 @@ _CHECKS = tuple(dict.fromkeys(tool.check for tool in TOOLS))
 
 
 def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
-    """Return the tools that make these checks, and a sentence on the checks that none makes.
+    """Return the tools that make these checks, and a sentence on checks without a tool.
 
     The sentence is None if every check has a tool, or if `checks` contains the whole default set.
 

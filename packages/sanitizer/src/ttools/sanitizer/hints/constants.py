@@ -47,12 +47,12 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
-#: Integers of at least this magnitude are `UNKNOWN`.
+#: Integers whose magnitude is at least this are `UNKNOWN`.
 _LARGEST = 1 << 64
 
 
 def constant_names(launch: KernelLaunch) -> Mapping[str, object]:
-    """Return the globals and `tl.constexpr` parameters of the kernel's source with their values."""
+    """Return the values, by name, of the kernel's globals and `tl.constexpr` parameters."""
     values = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
     names = getattr(getattr(launch.kernel.source, "fn", None), "arg_names", ())
     for path, constant in getattr(launch.kernel.source, "constants", {}).items():
@@ -121,7 +121,7 @@ def _asks_for_none(node: ast.Compare) -> bool:
 
 
 def _logic(node: Any, bindings: Mapping[str, Any]) -> Any:
-    """Evaluate `and` or `or`; operands that Python would not evaluate may be unknown."""
+    """Evaluate `and` or `or`; operands that Python would skip may be unknown."""
     decides = isinstance(node.op, ast.Or)
     value: Any = UNKNOWN
     for part in node.values:

@@ -26,7 +26,7 @@ _DEEPEST = 8
 def excluding_constants(
     body: Iterable[ast.stmt], name: str, bindings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the constants in conditions that decide whether a parameter is used.
+    """Return the constants in the conditions that decide whether a parameter is used.
 
     Args:
         body: The statements of a kernel.
@@ -34,7 +34,7 @@ def excluding_constants(
         bindings: Values of the constexpr parameters and of the kernel's global names.
 
     Returns:
-        Their values by name, `UNKNOWN` for names that are not constants.
+        Values of the names in these conditions; `UNKNOWN` for names that are not constants.
     """
     constants: dict[str, Any] = {}
     _Walk({name}, dict(bindings), constants).body(body)
@@ -45,9 +45,9 @@ class _Walk:
     """Follows a parameter through the statements of one function.
 
     Args:
-        names: Names that hold the parameter, or something computed from it.
+        names: Names that hold the parameter, or a value computed from it.
         bindings: Values of the other names.
-        constants: The result, to which names are added.
+        constants: The result; names are added to it.
         depth: Number of calls between the kernel and this function.
     """
 

@@ -139,7 +139,7 @@ class _Walk:
             yield from self._hints(part)
 
     def _always(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the parts of an expression that are evaluated whenever the expression is."""
+        """Yield the parts of an expression that are evaluated whenever the whole expression is."""
         if isinstance(node, ast.IfExp):
             yield node.test
             test = value_of(node.test, self._bindings)
@@ -167,7 +167,7 @@ class _Walk:
 
     # ---- functions that the kernel calls
     def _callee_hints(self, call: ast.Call) -> Iterator[ArgumentHint]:
-        """Yield the hints in a called function about arguments that are kernel parameters."""
+        """Yield the hints in a called function that concern kernel parameters passed to it."""
         callee = called_function(call, self._bindings)
         if callee is None:
             return
@@ -187,13 +187,13 @@ class _Walk:
 
 @dataclass(frozen=True)
 class Callee:
-    """A function that a kernel calls, at one call.
+    """A function that a kernel calls, with the arguments of one call.
 
     Attributes:
-        file: The file that defines it.
+        file: The file that defines the function.
         definition: Definition of the function in the syntax tree.
         arguments: The argument of each parameter in the call, by the parameter's name.
-        bindings: Values of its global names and parameters; see `value_of`.
+        bindings: Values of the function's global names and parameters; see `value_of`.
     """
 
     file: str
@@ -225,7 +225,7 @@ def called_function(call: ast.Call, bindings: Mapping[str, Any]) -> Callee | Non
 
 
 def _object(expression: ast.expr, bindings: Mapping[str, Any]) -> Any:
-    """Return the object that a name or attribute of a call refers to, or None."""
+    """Return the object to which a name or attribute in a call refers, or None."""
     if isinstance(expression, ast.Name):
         return bindings.get(expression.id)
     if isinstance(expression, ast.Attribute):
@@ -234,7 +234,7 @@ def _object(expression: ast.expr, bindings: Mapping[str, Any]) -> Any:
 
 
 def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
-    """Return the name that a statement assigns to and the value, or (None, None)."""
+    """Return a statement's assigned name and value; (None, None) if it is not an assignment."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target: ast.expr | None = statement.targets[0]
     elif isinstance(statement, ast.AnnAssign):

@@ -39,7 +39,7 @@ _MOST_PLANS = 16
 
 @lru_cache(maxsize=1024)
 def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -> Instruments:
-    """Return equal objects for equal launches, because native code is found by their identity."""
+    """Return the same object for equal arguments, because native code is found by its identity."""
     return Instruments(
         guards=True, footprints=footprints, synchronised=synchronised, rewrites=names
     )
@@ -72,13 +72,13 @@ class CheckedLaunch:
         launch: The launch; its description as data is `spec`.
         options: The options of the run.
         kernel: Facts about the kernel.
-        book: The addresses that occurred so far in this run.
+        book: The addresses that have occurred in this run so far.
         memory: The record of bytes that were never written.
         outputs: The outputs of the run that have unwritten elements.
         accuracy: Exact values and sources of errors, which the check `accuracy` keeps.
-        is_trial: If True, memory is restored afterwards for another configuration.
-        checks_views: If True, accesses must stay inside the view passed, not only inside its
-            storage.
+        is_trial: If True, memory is restored after this launch for another configuration.
+        checks_views: If True, accesses must stay inside the view that was passed, and not only
+            inside its storage.
 
     Attributes:
         regions: The memory that each parameter may access.
@@ -90,7 +90,7 @@ class CheckedLaunch:
         report: The result of the first execution.
         monitor: Observations of the run in the programs' own order.
         findings: The findings so far.
-        causes: The causes of the out-of-bounds accesses so far.
+        causes: The causes of the out-of-bounds accesses that were found so far.
         pending: Names of the checks that have not finished, in order.
         unfinished: Reason why the launch was not checked completely; None if it was.
     """
@@ -103,8 +103,8 @@ class CheckedLaunch:
     instruments = _instruments(False, False, ())
     _hidden: Sequence[int] = ()
     unfinished: Unfinished | None = None
-    # The checks own the memory at the addresses in `_hidden`. They refer to this object, so the
-    # session breaks the cycle by clearing this after the last execution.
+    # The checks own the memory at the addresses in `_hidden`. They also refer to this object, so
+    # the session breaks the reference cycle by clearing this attribute after the last execution.
     memory_owners: Sequence[object] = ()
 
     def __init__(
@@ -131,7 +131,7 @@ class CheckedLaunch:
         self._checks_views = checks_views
         self.regions = kernel.remember(RegionCache, RegionCache).regions(launch, self._region)
 
-    # Few launches have findings, so their description is computed on demand.
+    # The description is computed on demand, because only the few launches with findings need it.
     @cached_property
     def spec(self) -> LaunchSpec:
         """Return the launch as findings describe it."""
@@ -174,13 +174,13 @@ class CheckedLaunch:
     def instrument(
         self, passes: Sequence[Pass], hidden: Sequence[int], *, logs_accesses: bool
     ) -> None:
-        """Decide what executions observe.
+        """Determine what the executions of this launch observe.
 
         Args:
             passes: Rewrites of the kernel, in order.
             hidden: Values of the parameters that the passes append.
-            logs_accesses: If True, log accesses to memory that the launch writes, and synchronising
-                accesses in their order.
+            logs_accesses: If True, log accesses to memory that the launch writes, and the order of
+                synchronising accesses.
         """
         kernel = self.kernel
         if self.options.poison and kernel.fact(poison.is_needed):
@@ -198,9 +198,10 @@ class CheckedLaunch:
 
     @property
     def plan(self) -> Plan | None:
-        """Return the plan of an earlier launch, equal except for the contents of memory, if any.
+        """Return the plan of an earlier launch that differs only in the contents of memory, if any.
 
-        That launch had no findings, so checks that do not depend on these contents have none now.
+        The earlier launch had no findings, so checks that do not depend on the contents of memory
+        have no findings for this launch either.
         """
         launch = self.launch
         key = (*launch.grid, *launch.raw_parameters)
@@ -212,7 +213,7 @@ class CheckedLaunch:
         return plan if same else None
 
     def follow(self, plan: Plan, hidden: Sequence[int]) -> None:
-        """Observe the same as an earlier launch.
+        """Make the same observations as an earlier launch.
 
         Args:
             hidden: Values of the parameters that the passes append.
@@ -224,7 +225,7 @@ class CheckedLaunch:
         """Keep the plan of this launch, which has run, if it has no findings.
 
         Args:
-            options: The options with which its programs ran.
+            options: The options with which the programs of this launch ran.
             data_passes: The passes that depend on data.
         """
         launch = self.launch
@@ -245,14 +246,14 @@ class CheckedLaunch:
         )
 
     def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:
-        """Run all programs; observations are in `launch.monitor` afterwards.
+        """Run all programs; afterwards, the observations are in `launch.monitor`.
 
         Args:
             options: Options of this execution, such as the order of programs.
             rereads: Chooses the values that are returned by accesses that leave memory unchanged.
 
         Raises:
-            TtoolsError: If the launch would fail without checks, too.
+            TtoolsError: If the launch would also fail without checks.
         """
         return self.launch.execute(
             self.instruments,

@@ -1,4 +1,4 @@
-"""Counts the launches of one process: those that ran, were stopped early, or have not ended."""
+"""Counts the launches of one process that ran, that were stopped early, or that have not ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tally:
     def __init__(self, checks: Sequence[str]) -> None:
         self._checks = checks
         self._lock = threading.Lock()
-        #: Number of launches and their seconds, by launch signature.
+        #: Number of launches and their total seconds, by launch signature.
         self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
         #: Reasons why launches were not checked completely, by launch signature.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
@@ -45,7 +45,8 @@ class Tally:
             kernel: Name of the kernel.
             seconds: Time limit of each phase; None for no limit.
             phase: Name of the first phase.
-            checked: The launch; None while its kernel is compiled, which does not count as begun.
+            checked: The launch; None while its kernel is being compiled; such a launch does not
+                count as begun.
         """
         number = self._begun[kernel] + 1
         if checked is not None:

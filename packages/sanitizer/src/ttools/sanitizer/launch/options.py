@@ -7,7 +7,7 @@ from typing import Literal
 
 from ttools.core.errors import UsageError
 
-#: Default time limit in seconds; longer than any launch that a user waits for.
+#: Default time limit in seconds; longer than users usually wait for a launch.
 DEFAULT_TIMEOUT = 600.0
 
 
@@ -43,7 +43,7 @@ class SanitizeOptions:
     exact_results: bool = False
 
     def __post_init__(self) -> None:
-        """Validate numbers; `threads` is checked where threads are started."""
+        """Validate numbers; `threads` is validated where threads are started."""
         if not isinstance(self.seed, int):
             raise UsageError(f"seed={self.seed!r}: must be an integer")
         limit = self.timeout

@@ -27,7 +27,7 @@ from ttools.sanitizer.races import Overlaps, Records
 
 #: Maximum total size of storages that are copied for a second run, in bytes.
 _LARGEST_SNAPSHOT = 1 << 32
-#: The same limit for launches that may write to any memory known to the run.
+#: The same limit, for launches that may write to any memory known to the run.
 _LARGEST_UNKNOWN = 1 << 28
 
 
@@ -37,8 +37,9 @@ def changing_stores(
     """Return the stores of a launch that would change memory if it ran once more.
 
     The launch runs again without storing anything. If several programs stored to an element and
-    none of their stores appears here, all of them stored the same value. In a kernel that reads the
-    elements that it overwrites, nearly every store appears, but its programs race anyway.
+    none of their stores appears here, all of them stored the same value. If a kernel reads the
+    elements that it overwrites, nearly every store appears, but the programs of such a kernel race
+    anyway.
 
     Args:
         launch: A launch that has run once.
@@ -68,7 +69,7 @@ def changing_stores(
 
 @contextmanager
 def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
-    """Restore memory and the monitor of a launch afterwards, and suppress failures in the block."""
+    """Restore memory and a launch's monitor after the block, and suppress failures in it."""
     after, own = Snapshot(written), launch.monitor
     try:
         with suppress(TtoolsError):
@@ -79,9 +80,9 @@ def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterato
 
 
 def touches(records: Records, overlaps: Overlaps) -> bool:
-    """Return whether any record lies in bytes that several programs have stored to.
+    """Return whether any record lies in bytes to which several programs have stored.
 
-    If not all of those bytes are recorded, every record counts.
+    If not all of these bytes are recorded, the result is True for any record.
     """
     if not len(records) or overlaps.cut:
         return bool(len(records))
@@ -94,18 +95,18 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
 def on_one_thread(
     launch: KernelLaunch, execute: Callable[[LaunchOptions], object]
 ) -> Monitor | None:
-    """Run a launch again with its programs one after the other.
+    """Run a launch again on one thread, so that its programs run one after the other.
 
-    After all lanes have stored, each lane reads back the stored element. If a program on another
-    thread stored to the same elements in between, which is a different defect, this would look like
-    a store of another lane.
+    After all lanes of a store have stored, each lane reads back its element. If a program on
+    another thread stored to the same elements in between, which is a different defect, this would
+    look like a store of another lane.
 
     Args:
         launch: A launch that has run once.
         execute: Runs the launch with the given options.
 
     Returns:
-        The observations of that run, or None if it is not possible.
+        The observations of the new run, or None if it is not possible.
     """
     written = launch.written_storages
     if written is None or launch.kernel.variants.synchronises:
@@ -125,12 +126,13 @@ def in_another_order(
 
     Args:
         launch: A launch that has run once.
-        before: The memory that it reads and writes, from before that run.
+        before: The contents, before the first run, of the memory that the launch reads and writes.
         execute: Runs the launch in the other order.
 
     Returns:
-        The observations of that run; for a deadlock, those up to the point where programs waited.
-        None if the run failed for another reason, because the order alone may cause this.
+        The observations of the new run; for a deadlock, those up to the point where programs
+        waited. None if the run failed for another reason, because the order alone may have caused
+        the failure.
 
     Raises:
         PhaseStopped: If the time limit of a launch was exceeded.
@@ -153,13 +155,13 @@ def in_another_order(
 
 
 def snapshot_before(launch: KernelLaunch, read: Collection[int]) -> Snapshot | None:
-    """Save the memory that a launch may read and write; return None if it is unknown or too large.
+    """Save the memory that a launch may read and write; None if it is unknown or too large.
 
     Memory that a launch writes without reading does not influence its behaviour.
 
     Args:
         launch: A launch that has not run yet.
-        read: The parameters through which it may read.
+        read: The parameters through which the launch may read.
     """
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST_SNAPSHOT:
@@ -174,7 +176,7 @@ def read_and_written(
 
     Args:
         launch: The launch whose arguments are examined.
-        read: The parameters through which it may read.
+        read: The parameters through which the launch may read.
         written: Start and end of the storages that it may write.
     """
     extents = [storage_extent(launch.values[index]) for index in read]

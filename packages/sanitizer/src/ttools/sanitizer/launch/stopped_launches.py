@@ -21,13 +21,13 @@ _WHY = {
     "interrupt": "by Ctrl-C",
     "end": "because the process was asked to terminate",
 }
-#: Note for a launch whose kernel was not compiled.
+#: Note for a launch that was not made because its kernel was not compiled.
 NOT_MADE = "the launch was not made and not checked"
 _UNFINISHED = ("the findings of this launch cover only what ran before",)
 
 
 def stopped(checked: CheckedLaunch) -> list[Finding]:
-    """Return the finding for a launch that was stopped while it ran, else an empty list."""
+    """Return the finding for a launch that was stopped while it ran; otherwise an empty list."""
     monitor = checked.launch.monitor
     stop = None if monitor is None else monitor.stop
     if stop is None:
@@ -63,7 +63,7 @@ def unfinished(work: Work, error: BaseException | None, checks: Sequence[str]) -
 
     Args:
         work: The work of the thread that makes the launch.
-        error: The error that ended it; None if it continues.
+        error: The error that ended the work; None if the work continues.
         checks: Names of the checks that have not finished.
     """
     phase = work.broken or work.phase
@@ -108,7 +108,7 @@ def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]
 def phase_finding(
     kernel: str, record: Unfinished, missing: Sequence[str], **fields: object
 ) -> Finding:
-    """Return the finding of `cut_short` for a launch that need not have been compiled.
+    """Return the finding of `cut_short`, even for a launch whose kernel was not compiled.
 
     Args:
         kernel: Name of the kernel.

@@ -1,1 +1,1 @@
-"""The memory of a launch: known addresses, regions of parameters, bytes never written, state."""
+"""The memory of a launch: known addresses, parameters' regions, unwritten bytes, saved contents."""

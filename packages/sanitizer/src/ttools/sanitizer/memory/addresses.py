@@ -1,7 +1,7 @@
-"""The memory that is known in a run: arguments, tensors whose address was taken, foreign memory.
+"""The memory that a run knows: arguments, tensors whose address was taken, foreign memory.
 
-Pointers that kernels load from memory are checked against it. Programs fill tables of addresses
-with `Tensor.data_ptr()`, which is observed while a run is active.
+Pointers that kernels load from memory are checked against this memory. Programs fill tables of
+addresses with `Tensor.data_ptr()`, which is observed while a run is active.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.core.device_map.memory import on_host
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.address_book import AddressBook
 
-#: Addresses within this distance of a tensor are described by the distance, in bytes.
+#: Addresses within this distance, in bytes, of a tensor are described relative to the tensor.
 _NEAR = 1 << 20
 
 
@@ -34,7 +34,7 @@ class Addresses:
         return sorted({*own, *self._book.live()})
 
     def on_host(self) -> list[tuple[int, int]]:
-        """Return all host memory that the launch may reach, as ranges that do not overlap."""
+        """Return all host memory that the launch may reach, as non-overlapping ranges."""
         own = [region.storage for region in self._regions if region.storage[1] < 1 << 63]
         ranges = sorted({*own, *((start, end) for start, end, _ in self._book.on_host())})
         united: list[tuple[int, int]] = []
@@ -49,8 +49,8 @@ class Addresses:
         """Return the parameter in whose storage an address lies.
 
         Args:
-            through: The parameter that the access derives from, or -1; it is preferred to others
-                that share its storage.
+            through: The parameter from which the access derives, or -1; it is preferred to other
+                parameters that share its storage.
         """
         if through >= 0 and self._holds(through, address):
             return through
@@ -71,7 +71,7 @@ class Addresses:
         return start <= address < end
 
     def around(self, address: int) -> tuple[int, int] | None:
-        """Return start and end of the smallest known storage that contains an address."""
+        """Return the start and end of the smallest known storage that contains an address."""
         around = [
             (low, high) for low, high in self.allocations() if low <= address < high < 1 << 63
         ]
@@ -85,7 +85,7 @@ class Addresses:
         return self._book.freed(address)
 
     def near(self, address: int) -> str | None:
-        """Describe how far an address lies past or before a tensor; None if none is near."""
+        """Describe how far an address lies past or before the nearest tensor; None without one."""
         best: tuple[int, str] | None = None
         for start, end in self.allocations():
             behind = address >= end
@@ -111,16 +111,17 @@ _MOST = 1 << 20
 def foreign_memory(
     values: Iterable[Any], known: Sequence[Range], freed: Callable[[int], object]
 ) -> list[Range]:
-    """Return the memory not allocated by torch whose addresses are passed to a launch.
+    """Return memory whose addresses are passed to a launch but that torch did not allocate.
 
     Such memory belongs to NumPy, to a library or to a memory mapping, and its bounds are unknown. A
-    launch may access it from the address on, up to the next known memory or the end of the mapping.
+    launch may access it from the given address up to the next known memory or the end of the
+    mapping.
 
     Args:
-        values: The arguments; integers, and tensors on the host, may hold addresses, also in
+        values: The arguments; integers and tensors on the host may hold addresses, even inside
             tuples.
         known: Start and end of the memory whose bounds are known.
-        freed: Describes what was at a freed address; None if it is not freed.
+        freed: Describes what was at a freed address; None if the address was not freed.
     """
     candidates = [_addresses(value) for value in values]
     addresses = np.unique(np.concatenate([*candidates, np.zeros(0, np.uint64)]))

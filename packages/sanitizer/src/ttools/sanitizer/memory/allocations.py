@@ -1,6 +1,6 @@
 """Observes the memory that torch allocates uninitialised, in torch's dispatcher.
 
-Every allocation of a tensor without filling it calls one of a few operators of torch's dispatcher.
+Every allocation of a tensor that is not filled calls one of a few operators of torch's dispatcher.
 While a watcher is registered, the kernels of these operators are replaced by functions that call
 the originals and report the result. torch's functions therefore remain the same objects for
 TorchScript, `torch.compile`, pickle and `is`, and temporaries and results of composed operators are
@@ -29,7 +29,7 @@ from ttools.interpreter.run.device_copies import has_device_memory
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
-#: Operators that copy some elements of operands, and the positions of these operands.
+#: Operators that copy some elements of their operands, and the positions of these operands.
 _COPYING = {
     **dict.fromkeys(("cat", "index.Tensor", "index_select", "gather", "tril", "triu"), (0,)),
     **dict.fromkeys(("flip", "masked_select"), (0,)),
@@ -62,14 +62,14 @@ class Watcher(Protocol):
 
         Args:
             tensor: A tensor of the storage, or a `BareStorage` if there is none.
-            first: Nonzero if the storage has grown.
+            first: Offset of the first uninitialised byte; nonzero if the storage has grown.
         """
 
     def allocated_on_device(self, tensor: Any) -> None:
-        """Handle the allocation of uninitialised storage for a tensor on a GPU."""
+        """Handle the allocation of an uninitialised storage for a tensor on a GPU."""
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """Handle the growth of a storage, or `BareStorage`, that had `nbytes` bytes at `start`."""
+        """Handle the growth of a storage or `BareStorage` that had `nbytes` bytes at `start`."""
 
     def copied(
         self, tensor: Any, sources: Sequence[Any], again: Callable[[Sequence[Any]], Any]
@@ -77,8 +77,8 @@ class Watcher(Protocol):
         """Handle the creation of a tensor whose elements are elements of other tensors.
 
         Args:
-            sources: The tensors that the elements come from.
-            again: Applies the same operator to tensors in the place of the sources.
+            sources: The tensors from which the elements come.
+            again: Applies the same operator to other tensors in place of the sources.
         """
 
     def assigned(self, tensor: Any, source: Any) -> None:
@@ -92,7 +92,7 @@ class Watcher(Protocol):
 
         Args:
             tensor: The tensor that was written.
-            again: Writes zeros to the same elements of another, boolean tensor.
+            again: Writes zeros to the same elements of a given boolean tensor.
         """
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
@@ -117,7 +117,7 @@ _methods = Patches(_replaced_methods)
 
 
 def watch(watcher: Watcher) -> None:
-    """Report allocations to a watcher, instead of earlier ones, until `unwatch`."""
+    """Report allocations to this watcher, and no longer to earlier ones, until `unwatch`."""
     global _library
     with _lock:
         if not _watchers:
@@ -140,12 +140,12 @@ def unwatch(watcher: Watcher) -> None:
 
 
 def _replaced_kernels() -> Any:
-    """Return the library that holds the replacements, which end when it is destroyed."""
+    """Return the library that holds the replaced kernels; destroying it restores the originals."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
-        # torch warns about an overridden kernel, once per process.
+        # torch warns once per process about an overridden kernel.
         warnings.simplefilter("ignore", UserWarning)
         for name in _ALLOCATING:
             _replace(library, name, _allocating)
@@ -291,7 +291,7 @@ def _notify(what: Callable[[Watcher], None]) -> None:
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[Any]:
-    """Yield the tensors among arguments, also those in lists."""
+    """Yield the tensors among the arguments, including those in lists."""
     import torch
 
     for value in values:
@@ -312,7 +312,7 @@ class BareStorage:
     storage: Any
 
     def untyped_storage(self) -> Any:
-        """Return the storage, as the method of a tensor does."""
+        """Return the storage, as a tensor's method of this name does."""
         return self.storage
 
 
@@ -323,8 +323,8 @@ def see_storages(
 ) -> None:
     """Report storages that are created, or grow, without a tensor.
 
-    `torch.UntypedStorage(8)` and its `resize_` call no operator and leave memory uninitialised, as
-    do the typed storages that wrap them.
+    `torch.UntypedStorage(8)` and its `resize_` call no operator and leave memory uninitialised. So
+    do typed storages, which wrap untyped ones.
 
     Args:
         patches: The patches that undo the replacement.
@@ -359,7 +359,7 @@ def see_storages(
 
 
 def _address(storage: Any) -> int | None:
-    """Return the address of a storage on the host; None for others and for fake storages."""
+    """Return the address of a storage on the host; None for fake storages and those elsewhere."""
     try:
         return int(storage.data_ptr()) if storage.device.type == "cpu" else None
     except RuntimeError:
@@ -376,8 +376,8 @@ def let_subclasses_be_made(patches: Patches) -> None:
 
     For `class Tile(torch.Tensor)` and `Tile(3)`, torch allocates a tensor and creates an object of
     `Tile` for it. If a Python function has observed the allocation, an object of another type
-    already exists, and torch raises an error. Existing and future subclasses without their own
-    constructor therefore get one that creates a second tensor over the same memory.
+    already exists, and torch raises an error. Existing and future subclasses without a constructor
+    of their own therefore get one that creates a second tensor over the same memory.
     `torch.Tensor.__new__` stays unchanged because Dynamo knows it by identity; called with a
     subclass and sizes, it still fails.
     """
@@ -420,6 +420,6 @@ def _constructed(construct: Any) -> Any:
                 raise
         return torch.Tensor._make_subclass(cls, construct(torch.Tensor, *args, **kwargs))
 
-    # Dynamo is configured to skip the files of ttools, but it must trace this function.
+    # Dynamo is configured to skip files of ttools, but it must trace this function.
     constructed.__code__ = constructed.__code__.replace(co_filename=_FILE)
     return constructed

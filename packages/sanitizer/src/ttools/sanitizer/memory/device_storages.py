@@ -1,10 +1,11 @@
 """Memory of a GPU that torch allocated uninitialised.
 
-Each storage is filled on the GPU with its own word, like memory of the host (`pattern.py`). A
-checked launch works on copies on the host; while it runs, the same bytes of such a copy count as
-unwritten as in the original. Kernels and operators that run on the GPU are not observed, but memory
-that they write no longer contains the word. Therefore, only whole words that are unchanged count as
-unwritten (`evidence.py`). Memory that is allocated while a CUDA graph is captured is not watched.
+Like memory of the host, each storage is filled with a word of its own (`pattern.py`); this is done
+on the GPU. A checked launch works on copies on the host. While it runs, the same bytes count as
+unwritten in such a copy as in the original. Kernels and operators that run on the GPU are not
+observed, but memory that they write no longer contains the word. Therefore, only whole words that
+are unchanged count as unwritten (`evidence.py`). Memory that is allocated while a CUDA graph is
+captured is not watched.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class DeviceStorage(UnwrittenStorage):
 
 
 def filled_on_device(tensor: Any, new_pattern: Callable[[Any], bytes]) -> DeviceStorage | None:
-    """Fill the new storage of a tensor on a GPU; None if its memory cannot be watched.
+    """Fill a GPU tensor's new storage and return its record; None if it cannot be watched.
 
     Args:
         tensor: The only tensor of the storage.
@@ -76,7 +77,7 @@ def filled_on_device(tensor: Any, new_pattern: Callable[[Any], bytes]) -> Device
 
 
 def fill_bytes(whole: Any, pattern: bytes) -> None:
-    """Fill a tensor of bytes by repeating a word; the last one may be cut off."""
+    """Fill a tensor of bytes by repeating a word; the last repetition may be cut off."""
     import torch
 
     words = len(whole) // WORD * WORD

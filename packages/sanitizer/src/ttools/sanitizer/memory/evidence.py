@@ -32,7 +32,7 @@ from ttools.sanitizer.memory.pattern import HALF, WORD
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bools
 
-#: This number of isolated half words cannot be a coincidence, because one in four billion matches
+#: This many isolated half words cannot be a coincidence, because only one in four billion matches
 #: by chance.
 _SEVERAL = 3
 _ALL_OF_A_HALF = np.uint32(0x01010101)
@@ -42,8 +42,8 @@ def certain(marked: Bools, unchanged: Bools) -> Bools:
     """Return which marked bytes are certainly unwritten.
 
     Args:
-        marked: A mark for each byte of a storage that no observed event has written.
-        unchanged: A mark for each byte that still holds its word.
+        marked: For each byte of a storage, True if no observed event has written it.
+        unchanged: For each byte, True if it still holds its part of the word.
     """
     kept = marked & unchanged
     if np.count_nonzero(kept) == np.count_nonzero(marked):
@@ -55,15 +55,16 @@ def certain_by_words(kept: Bools) -> Bools:
     """Return which bytes are certainly unwritten even if there were unobserved writers.
 
     Args:
-        kept: A mark for each byte of a storage that still holds its word.
+        kept: For each byte of a storage, True if it still holds its part of the word and no
+            observed event has written it.
     """
     count = -(-len(kept) // WORD)
     padded = np.zeros(count * WORD, np.bool_)
     padded[: len(kept)] = kept
-    # A last word that is cut off counts as whole if at least half of it is there.
+    # If the last word is cut off, it counts as whole if at least half of it is there.
     if len(kept) % WORD >= HALF:
         padded[len(kept) :] = True
-    # As integers, halves are fully marked if each of their bytes is 1.
+    # A half word is fully marked if each of its 4 bytes is 1, so halves are compared as integers.
     halves = (padded.view(np.uint32) == _ALL_OF_A_HALF).reshape(-1, 2)
     sure = halves[:, 0] & halves[:, 1]
     alone = halves & ~sure[:, None]

@@ -1,12 +1,12 @@
 """Observes the host's reads of tensors: by operators, as NumPy arrays and lists, and by printing.
 
 Operators are observed by a dispatch mode, which is installed only in threads that have something to
-watch. It is below all modes of the program, so that these can be removed in the usual order, and
-TorchDynamo ignores it. In each step of a backward pass, in any thread, the modes are active that
-were active when the pass began. Therefore, a pass that calls Python (which may launch kernels)
-starts with the mode, and the mode is installed again after each pass and in each new thread. If
-values leave torch's dispatcher, the methods that return them are observed. Reads by threads that
-are already running, and by code that TorchInductor has compiled, are not observed.
+watch. It lies below all modes of the program, so that the program can remove its own modes in the
+usual order. TorchDynamo ignores it. In each step of a backward pass, in any thread, the active
+modes are those that were active when the pass began. Therefore, a pass that calls Python (which may
+launch kernels) starts with the mode, and the mode is installed again after each pass and in each
+new thread. Where values leave torch's dispatcher, the methods that return them are observed. Reads
+by threads that are already running, and by code that TorchInductor has compiled, are not observed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ttools.core.patches import Patches
 
-#: Operators that only use the shape of a tensor, by prefixes and suffixes of their names.
+#: Operators that only use the shape of a tensor, given by prefixes and suffixes of their names.
 _SHAPE_ONLY = ("new_", "sym_", "is_", "set_", "resize", "_unsafe_view", "_has_", "record_stream")
 _SHAPE_ONLY_ENDS = ("_like",)
 #: Operators that select elements of their operands.
@@ -27,7 +27,7 @@ _CHOOSING = frozenset(
     | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
     | {"constant_pad_nd"}
 )
-#: In-place operators that change some elements or none, and read no others.
+#: In-place operators that change some elements or none, and that do not read the other elements.
 _OVERWRITING_SOME = frozenset(
     {"fill_diagonal_", "masked_fill_", "masked_scatter_", "index_fill_", "index_copy_"}
     | {"index_put_", "put_", "_index_put_impl_", "index_add_", "index_reduce_", "scatter_"}
@@ -35,7 +35,7 @@ _OVERWRITING_SOME = frozenset(
     | {"requires_grad_", "rename_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_"}
     | {"unsqueeze_", "as_strided_"}
 )
-#: All in-place operators that do not read the elements that they write: the above, and those that
+#: All in-place operators that do not read the elements that they write: those above, and those that
 #: write all elements.
 _OVERWRITING = _OVERWRITING_SOME | frozenset(
     {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "random_", "normal_"}
@@ -45,7 +45,7 @@ _OVERWRITING = _OVERWRITING_SOME | frozenset(
 _COPYING = frozenset({"clone", "_to_copy", "copy_", "_pin_memory"})
 #: Functional variants of in-place operators, which only use the shape of `self`.
 _FUNCTIONS = frozenset({"copy", "fill", "zero", "uniform", "random", "exponential", "geometric"})
-#: Methods by which memory, and by which values, leave torch.
+#: Methods through which memory leaves torch, and methods through which values do.
 _LEAVING, _SHOWING = ("numpy", "__dlpack__", "__reduce_ex__"), ("tolist",)
 
 
@@ -66,15 +66,15 @@ class Reader(Protocol):
         """Handle a read of a tensor's elements before it happens.
 
         Args:
-            tensor: A tensor with ordinary memory, or without any.
-            result: Result of the operator, if it contains only some of the elements.
+            tensor: A tensor with ordinary memory or with no memory.
+            result: Result of the operator, if the operator may use only some of the elements.
             again: Computes the result again; None if all elements are read.
             how: `leaving` if other code receives the memory and may write to it, `copying` for
                 plain copies, or `computing` for other operators.
         """
 
     def copied(self, tensor: Any, copy: Any) -> None:
-        """Handle a copy of all elements of a tensor to another one."""
+        """Handle a copy of all elements of a tensor to another tensor."""
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
         """Handle a write to all or some elements of a tensor before it happens."""
@@ -84,7 +84,7 @@ class KernelReads:
     """A context in which reads of this thread belong to a launch; every launch enters it.
 
     Args:
-        own: Thread-local state, whose `reads` is True inside the context.
+        own: Thread-local state, whose attribute `reads` is True inside the context.
     """
 
     __slots__ = ("_before", "_own")
@@ -101,7 +101,7 @@ class KernelReads:
 
 
 class HostReads:
-    """Reports reads of the host to a reader while enabled."""
+    """Reports the host's reads to a reader while it is enabled."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -112,7 +112,7 @@ class HostReads:
     def open(self) -> None:
         """Follow backward passes and threads.
 
-        This is necessary before `begin`, which may be called while one of them runs.
+        This is necessary before `begin`, which may be called while a pass or a thread is running.
         """
         if not self._open:
             self._open = True
@@ -201,7 +201,7 @@ class HostReads:
 
 
 def _calls_python(outputs: Any) -> bool:
-    """Return whether a backward pass from some tensors or edges calls a Python function."""
+    """Return whether a backward pass from the given tensors or edges calls a Python function."""
     import torch
 
     pending = [
@@ -230,7 +230,7 @@ def _mode(reader: Reader, is_reporting: Callable[[], bool]) -> Any:
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
-            """Let TorchDynamo compile as if this mode did not exist."""
+            """Tell TorchDynamo to compile as if this mode did not exist."""
             return True
 
         def __torch_dispatch__(
@@ -289,7 +289,7 @@ class _Use:
 
 @lru_cache(maxsize=4096)
 def _use_of(func: Any) -> _Use | None:
-    """Return what an operator does; None if it reads and writes nothing or is unknown."""
+    """Return the arguments that an operator uses; None if it uses none or is unknown."""
     if getattr(func, "namespace", "") not in ("aten", "prims"):
         return None
     use = _Use(func)
@@ -303,7 +303,7 @@ def _asks_for_shape(name: str, argument: str) -> bool:
 
 
 def _picked(args: Sequence[Any], kwargs: Any, which: list[tuple[int, str]]) -> Iterator[Any]:
-    """Yield the tensors among the chosen arguments, also those in lists."""
+    """Yield the tensors among the chosen arguments, including those in lists."""
     import torch
 
     for position, name in which:
@@ -314,7 +314,7 @@ def _picked(args: Sequence[Any], kwargs: Any, which: list[tuple[int, str]]) -> I
 
 
 def _put_beneath(mode: Any) -> None:
-    """Put a mode below those that the program has entered."""
+    """Put a mode below the modes that the program has entered."""
     above = _pop_all()
     for entered in [mode, *reversed(above)]:
         _modes()._push_mode(entered)
@@ -329,7 +329,7 @@ def _take_out(mode: Any) -> None:
 
 
 def _pop_all() -> list[Any]:
-    """Pop all modes of the program, uppermost first; leave torch's own modes in place."""
+    """Pop all modes of the program, topmost first; leave torch's own modes in place."""
     modes = _modes()
     stack = modes._get_current_dispatch_mode_stack()
     count = sum(getattr(entered, "_mode_key", None) is None for entered in stack)

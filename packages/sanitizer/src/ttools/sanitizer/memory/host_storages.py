@@ -1,4 +1,4 @@
-"""The storages of ordinary tensors in the host's memory, and views of them."""
+"""The storages of ordinary tensors in host memory, and views of these storages."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def weak_reference() -> Any:
 
 
 def smallest(tensor: Any) -> int:
-    """Return the minimum size in bytes of a storage that is watched."""
+    """Return the minimum size, in bytes, of a storage for it to be watched."""
     return 1 if grain_of(tensor) is Grain.BYTE else 2
 
 
 def plain_storage(tensor: Any) -> Any:
-    """Return the storage of an ordinary tensor in the host's memory; None for any other."""
+    """Return the storage of an ordinary tensor in host memory; None for any other tensor."""
     import torch
 
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized:
@@ -49,15 +49,15 @@ def plain_storage(tensor: Any) -> Any:
 
 
 def most_filled() -> int:
-    """Return the maximum size of a storage that is filled.
+    """Return the maximum size of a storage for it to be filled.
 
-    There is a limit, because filling makes all pages of the storage resident.
+    The size is limited because filling makes all pages of the storage resident.
     """
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 
 
 def filled_elsewhere(tensor: Any) -> UnwrittenStorage | None:
-    """Return the record of a tensor's storage that another watch filled; None if none did."""
+    """Return a record of a tensor's storage if another watch filled it; otherwise None."""
     storage = plain_storage(tensor)
     if storage is None or storage.nbytes() < HALF:
         return None
@@ -73,12 +73,12 @@ def filled_elsewhere(tensor: Any) -> UnwrittenStorage | None:
     return storage_record
 
 
-#: The bits that are flipped in each byte to change a value. The sign bit is not among them.
+#: The bits of each byte that are flipped to change a value. The sign bit is not among them.
 _OTHER_BITS = 0x15
 
 
 def start_of(tensor: Any) -> int | None:
-    """Return the address of the storage of an ordinary tensor; None for any other."""
+    """Return the address of the storage of an ordinary tensor; None for any other tensor."""
     import torch
 
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
@@ -99,12 +99,12 @@ def depends_on(
 
     Args:
         storage: The storage that the operator has read.
-        missing: A mark for each byte of the storage that is unwritten and may be read.
+        missing: For each byte of the storage, True if it is unwritten and may be read.
         result: The result of the operator.
         again: Computes the result again.
     """
     if not missing.any() or not storage.is_on_host:
-        return False  # memory of a GPU is not modified while the program may use it
+        return False  # GPU memory is not modified while the program may use it
     own = memory(storage.start, storage.start + storage.nbytes)
     before, shadow = own[missing].copy(), storage.ensure_shadow().copy()
     # The sign is kept, so that negative indices, which are out of bounds, remain negative.
@@ -135,7 +135,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def live_views(starts: set[int]) -> dict[int, list[TensorSpec]]:
-    """Return the views of some storages that Python objects hold, by the storage's address.
+    """Return the views of some storages that are alive as Python objects, by storage address.
 
     A tensor that is only alive as the base of other views is left out.
     """

@@ -1,4 +1,4 @@
-"""The contents of memory before a launch, with which the launch can be repeated."""
+"""The contents of memory before a launch, from which the launch can be repeated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttools.sanitizer.memory.uninitialised import MemoryState, UninitialisedMemo
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 _WORD = 8
-#: Up to this many storages are copied one by one, at the speed of the memory.
+#: Up to this many storages are copied one by one, which runs at the speed of the memory.
 _FEW = 4
 
 
@@ -46,10 +46,10 @@ class SavedMemory:
         self._state: MemoryState = self._memory.state()
 
     def add(self, storages: Iterable[tuple[int, int, Any]]) -> None:
-        """Save more memory as it is now, unless it is already saved.
+        """Save the present contents of more memory, unless it is already saved.
 
         Args:
-            storages: Start, end, and an object that keeps the memory alive.
+            storages: Start and end of each storage, and an object that keeps its memory alive.
         """
         new = {(start, end): owner for start, end, owner in storages}
         for saved in self._ranges:
@@ -60,7 +60,7 @@ class SavedMemory:
             self._snapshots.append(Snapshot(new))
 
     def again(self) -> SavedMemory:
-        """Save the same memory as it is now."""
+        """Save the present contents of the same memory."""
         state: SavedMemory = object.__new__(SavedMemory)
         state._ranges, state._device = list(self._ranges), self._device
         state._memory, state._owners = self._memory, list(self._owners)
@@ -78,8 +78,8 @@ class SavedMemory:
         """Restore the saved memory.
 
         Args:
-            only: Addresses of the GPU storages to restore, all by default; memory of the host is
-                always restored.
+            only: Addresses of the GPU storages to restore; by default all. Host memory is always
+                restored.
         """
         for snapshot in self._snapshots:
             snapshot.restore()
@@ -96,7 +96,7 @@ class SavedMemory:
 
 
 def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
-    """Yield all tensors, also those in tuples and behind descriptors and wrappers."""
+    """Yield all tensors, including those in tuples and behind descriptors and wrappers."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from tensors_among(value)
@@ -107,7 +107,7 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
 
 
 class _NeverExpires:
-    """The reference to a storage that lives as long as a launch."""
+    """A reference to a storage that stays alive as long as a launch."""
 
     def expired(self) -> bool:
         return False
@@ -117,7 +117,7 @@ class _NeverExpires:
 def lent_to_host(
     memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[None]:
-    """Treat bytes of a launch's host copies as unwritten if the copied memory was unwritten there.
+    """Treat bytes of a launch's host copies as unwritten where the copied memory was unwritten.
 
     Args:
         memory: The record of unwritten memory.
@@ -153,7 +153,7 @@ def _on_device(tensor: Any) -> bool:
 def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
     """Group targets and sources by device, so that one kernel copies each group.
 
-    Their elements are viewed as 64-bit words where possible.
+    The tensors are viewed as 64-bit words where possible.
     """
     import torch
 

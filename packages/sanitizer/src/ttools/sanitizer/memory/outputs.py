@@ -2,8 +2,8 @@
 
 An output is a tensor that a kernel stores to. If some of its elements are unwritten when the launch
 ends, the output is watched. It is a defect if the host reads such elements before they are written.
-At the end of the run, remaining elements are reported for tensors that are still alive and that
-nobody has read. Tensors that were freed unread were scratch memory.
+At the end of the run, remaining unwritten elements are reported for tensors that are still alive
+and that nothing has read. Tensors that were freed unread were scratch memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
-#: Maximum number of outputs that are watched; older ones are dropped.
+#: Maximum number of outputs that are watched; if there are more, the oldest are dropped.
 _MOST = 256
 
 
@@ -40,11 +40,12 @@ class MissingFinding(Protocol):
     """Makes a finding for unwritten elements."""
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
-        """Return the finding.
+        """Return the finding for unwritten elements.
 
         Args:
             missing: The unwritten elements that are read.
-            copied: True if programs have stored there, but only copies of unwritten elements.
+            copied: True if programs have stored to these elements, but only copies of unwritten
+                elements.
             read: True if the host is about to read the elements; False at the end of the run.
         """
 
@@ -57,8 +58,8 @@ class OutputView:
         view: The elements of the output.
         make_finding: Creates findings for the launch.
         copied: Bytes of the storage to which the launch stored copies of unwritten elements.
-        missing: Bytes unwritten when the launch ended, if another configuration ran after it; by
-            default they are determined when the output is read.
+        missing: The bytes that were unwritten when the launch ended, if another configuration ran
+            after it. By default, they are determined when the output is read.
         untouched: Not None for a tensor that was not passed to the launch, but has as many elements
             as one of its outputs: an untouched storage, or a copy of one. It is reported only if
             none of its elements is written, and only when an operator computes with it or a copy of
@@ -72,7 +73,7 @@ class OutputView:
     untouched: Literal["original", "copy"] | None = None
 
     def is_defect_when(self, how: ReadKind) -> bool:
-        """Return whether it is a defect to read missing elements in this way."""
+        """Return whether reading missing elements in this way is a defect."""
         if self.untouched is None:
             return True
         return how == "computing" or (how == "leaving" and self.untouched == "copy")
@@ -89,7 +90,7 @@ class _Output:
     def missing(
         self, output: OutputView, unwritten: Bools, looked_at: Bools | None
     ) -> tuple[Bools, Bools]:
-        """Return the unwritten elements of an output, and those among them that contain copies.
+        """Return which elements of an output are unwritten, and which of them contain copies.
 
         Args:
             output: An element of `views`.
@@ -137,11 +138,11 @@ class UnwrittenOutputs:
     def is_whole(
         self, region: Region, *, is_trial: bool = False, is_searched: bool = False
     ) -> bool:
-        """Return whether an argument has no unwritten elements, which is true for most outputs.
+        """Return whether an argument has no unwritten elements, as is the case for most outputs.
 
         Args:
             region: The memory of the argument.
-            is_trial: If True, the memory is restored for another configuration.
+            is_trial: If True, the memory will be restored for another configuration.
             is_searched: If True, a search since the launch has found no unwritten bytes.
         """
         start, first, end = region.storage[0], *region.view
@@ -158,7 +159,7 @@ class UnwrittenOutputs:
         return True
 
     def _look_again(self, output: _Output) -> None:
-        """Drop views that have been written since, or that belong to earlier configurations."""
+        """Drop views that were written since the launch or belong to earlier configurations."""
         left = self._left(output)
         output.views = [
             passed
@@ -186,7 +187,7 @@ class UnwrittenOutputs:
             if output is None:
                 output = self._outputs[start] = _Output(storage=unwritten_storage)
             if output_view.missing is None:
-                # This launch replaces what other configurations left, except for copies.
+                # This launch replaces what other configurations have left, except for their copies.
                 for earlier in output.views:
                     if earlier.view == output_view.view and earlier.copied is not None:
                         new = output_view.copied
@@ -200,14 +201,14 @@ class UnwrittenOutputs:
         self._reads.begin()
 
     def consumed(self, starts: Iterable[int]) -> None:
-        """Note that kernels may read these storages, so that they need not be read by the host."""
+        """Record that kernels may read these storages, so that the host need not read them."""
         with self._lock:
             for start in starts:
                 if start in self._outputs:
                     self._outputs[start].is_consumed = True
 
     def watch_untouched(self, count: int, make_finding: MissingFinding) -> None:
-        """Watch storages of the size of a launch's output that were not passed to the launch."""
+        """Watch storages of the size of a launch's output that were not passed to that launch."""
         for storage in self._memory.untouched.of(count):
             if storage.start not in self._outputs:
                 self._watch_untouched(
@@ -235,7 +236,7 @@ class UnwrittenOutputs:
         self._reads.begin()
 
     def passed_to_launch(self, starts: Collection[int]) -> None:
-        """Note that these storages were passed to a launch, so they are no longer untouched."""
+        """Record that these storages were passed to a launch and so are no longer untouched."""
         self._memory.untouched.remove(starts)
         with self._lock:
             for start in self._outputs.keys() & starts:
@@ -293,7 +294,7 @@ class UnwrittenOutputs:
                 self._watch_untouched(start, nbytes, count, passed.make_finding, "copy")
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Note that the host writes all or some elements.
+        """Record that the host writes all or some elements of a tensor.
 
         These elements are then not attributed to any configuration.
         """
@@ -332,7 +333,7 @@ class UnwrittenOutputs:
                 self._report_missing(output, looked_at, None)
 
     def _report_missing(self, output: _Output, looked_at: Bools, how: ReadKind | None) -> bool:
-        """Report missing elements that are read in this way, or never.
+        """Report missing elements that are read in the given way, or never read if `how` is None.
 
         Returns:
             True if there are such elements.

@@ -1,8 +1,8 @@
 """The words that mark memory as never written: one for each storage.
 
 A storage is filled by repeating one random word of 64 bits. A program cannot know the word, so it
-is very unlikely that data contain it. Memory that still contains its word is a candidate for
-unwritten memory; `evidence.py` decides which candidates are certain.
+is very unlikely that its data contain the word. Memory that still contains its word is a candidate
+for unwritten memory; `evidence.py` decides which candidates are certain.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ WORD = 8
 HALF = WORD // 2
 #: Storages of at least this many words are filled by the threads that run kernels.
 _MANY_WORDS = 1 << 12
-#: Up to this many bytes, a search in Python is faster than a call of native code.
+#: In memory of up to this many bytes, a search in Python is faster than a call of native code.
 _FEW = 1 << 12
-#: Up to this many bytes, elements of one and two bytes are compared one by one.
+#: In memory of up to this many bytes, elements of one and two bytes are compared one by one.
 _LARGEST = 1 << 26
-#: Up to this many bytes, a single such element is a candidate.
+#: In memory of up to this many bytes, a single element that holds the pattern is a candidate.
 SMALL = 1 << 16
 
 #: The 16-bit values of which words consist. As integers of any width, they are negative, so that
-#: loops with such an upper bound end immediately. As f16, they are between -512 and -32,000; as
-#: bf16 and f32, they are below -1e19.
+#: loops with such a number as the upper bound end immediately. As f16, they are between -512 and
+#: -32,000; as bf16 and f32, they are below -1e19.
 _DATA = tuple(high << 8 | low for high in range(0xE0, 0xF8) for low in range(0x80, 0x100))
-#: The values for floats with `--poison`: NaN as f16, bf16, f32 and f64, and in every other byte as
-#: 8-bit floats. Arithmetic does not produce these payloads; x86 produces 0xFFC0 as bf16.
+#: The 16-bit values for floats with `--poison`. They are NaN as f16, bf16, f32 and f64, and every
+#: other byte is NaN as an 8-bit float. Arithmetic does not produce these payloads; x86 produces
+#: 0xFFC0 as bf16.
 _POISON = tuple(0xFF00 | low for low in range(0x81, 0xFF) if low != 0xC0)
-#: Values for the end of a word, which holds the exponent of an f64.
+#: The values for the end of a word, which holds the exponent of an f64.
 _POISON_LAST = tuple(value for value in _POISON if value >= 0xFFF0)
 
 
@@ -53,9 +54,9 @@ _INTEGERS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 class Grain(Enum):
     """The number of elements that must hold the pattern before it is worth looking for evidence.
 
-    Each value consists of the size of an element in bytes, the minimum number of elements, and the
-    number of other elements for which one more is required. The required number is several times
-    what random bits would give.
+    Each value consists of the size of an element in bytes, the minimum number of elements, and, if
+    not None, the number of elements of the memory for each of which one more element is required.
+    The required number is several times what random bits would produce.
     """
 
     BYTE = (1, 1, None)  #: Booleans, which are 0 or 1.
@@ -74,23 +75,24 @@ class Grain(Enum):
         """Return whether enough elements hold the pattern for some to be unwritten.
 
         Args:
-            holds_pattern: A mark for each byte of some memory that holds the pattern.
-            fewest: If True, a single element is enough in small memory.
+            holds_pattern: For each byte of some memory, True if it holds the pattern.
+            fewest: If True, a single element is enough in memory of at most `SMALL` bytes.
         """
         size = self.size
         count = len(holds_pattern) // size
-        # As integers, elements are fully marked if each of their bytes is 1.
+        # An element is fully marked if each of its bytes is 1, so elements are compared as
+        # integers.
         whole = holds_pattern[: count * size].view(_INTEGERS[size])
         alone = int(np.count_nonzero(whole == int.from_bytes(b"\1" * size, sys.byteorder)))
         return self.makes_candidates(alone, len(holds_pattern), fewest=fewest)
 
     def makes_candidates(self, alone: int, nbytes: int, *, fewest: bool = True) -> bool:
-        """Return whether more elements hold the pattern than by coincidence.
+        """Return whether more elements hold the pattern than coincidence explains.
 
         Args:
             alone: Number of elements that hold the pattern.
-            nbytes: Size of the memory.
-            fewest: If True, a single element is enough in small memory.
+            nbytes: Size of the memory in bytes.
+            fewest: If True, a single element is enough in memory of at most `SMALL` bytes.
         """
         size, least, one_in = self.value
         if fewest and nbytes <= SMALL:
@@ -99,7 +101,7 @@ class Grain(Enum):
 
 
 def grain_of(tensor: Any) -> Grain:
-    """Return the grain of a tensor's elements; `WORD` for anything else."""
+    """Return the grain of a tensor's elements; `WORD` for objects that are not tensors."""
     return _grain_of_type(getattr(tensor, "dtype", None))
 
 
@@ -114,8 +116,8 @@ def new_word(random: Random, *, poison: bool = False) -> bytes:
     """Return a random word for a storage.
 
     No two of its 16-bit values are equal, so memory filled with a number of at most 4 bytes never
-    holds the word. The second and fourth value are functions of the first and third, so that
-    `word_in` recognises words of other processes; this does not hold for poison.
+    holds the word. Except for poison, the second and fourth values are functions of the first and
+    third, so that `word_in` recognises words of other processes.
 
     Args:
         random: The source of randomness.
@@ -126,7 +128,8 @@ def new_word(random: Random, *, poison: bool = False) -> bytes:
         values = [*random.sample([value for value in _POISON if value != last], 3), last]
         return b"".join(value.to_bytes(2, sys.byteorder) for value in values)
     halves = _halves()
-    # Called for each allocation; `random.sample` takes several times as long.
+    # This function is called for each allocation, and `random.sample` would take several times as
+    # long.
     first = int(random.random() * len(halves))
     other = (first + 1 + int(random.random() * (len(halves) - 1))) % len(halves)
     return halves[first] + halves[other]
@@ -140,14 +143,14 @@ def _halves() -> list[bytes]:
 
 
 def _mate(index: Any, count: int) -> Any:
-    """Return the index of the value that follows the value with a given index."""
+    """Return the index of the value that follows, in its word, the value with a given index."""
     return (index * 1237 + 977) % count
 
 
 def word_in(memory: Bytes) -> bytes | None:
-    """Return the word that most words of some memory hold, if it can be a mark of a storage.
+    """Return the word that occurs most often in some memory, if it may mark unwritten memory.
 
-    This is for memory that another process filled. Poison is not recognised.
+    This function is for memory that another process has filled. Poison is not recognised.
     """
     if len(memory) < WORD:
         padded = memory.tobytes()
@@ -165,7 +168,8 @@ def word_in(memory: Bytes) -> bytes | None:
 def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
     """Return which elements of a wrong result are most probably unwritten.
 
-    This explains a value that is known to be wrong. It is not evidence that a value is wrong.
+    The result helps to explain a value that is known to be wrong. It is not evidence that a value
+    is wrong.
 
     Args:
         elements: One row of bytes per element.
@@ -179,7 +183,7 @@ def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
         return np.asarray(np.isin(values, _POISON).all(axis=1), np.bool_)
     is_data = np.isin(values, _DATA).all(axis=1)
     if size == 2:
-        # A storage holds four such values at most.
+        # The word of a storage contains at most four different 16-bit values.
         few = len(np.unique(values[is_data])) <= WORD // size
         return np.asarray(is_data & (few and np.count_nonzero(is_data) > WORD // size), np.bool_)
     words = np.tile(elements, WORD // size).reshape(-1).view(np.uint64)
@@ -209,7 +213,7 @@ def word_of(pattern: bytes) -> int:
 
 
 def fill(start: int, nbytes: int, first: int, pattern: bytes) -> None:
-    """Write the pattern from byte `first` of a storage on, aligned with its words.
+    """Write the pattern to a storage from byte `first` on, aligned with the storage's words.
 
     Args:
         start: Address of the storage.
@@ -230,10 +234,10 @@ def fill(start: int, nbytes: int, first: int, pattern: bytes) -> None:
 
 
 def holds_half(memory: Bytes, pattern: bytes) -> bool:
-    """Return whether any half word, or a shorter end, holds the pattern.
+    """Return whether any half word, or a shorter rest at the end, holds the pattern.
 
     Args:
-        memory: Bytes of the storage; the offset of the first one is a multiple of 8.
+        memory: Bytes of the storage; the offset of the first byte is a multiple of 8.
         pattern: The word of the storage.
     """
     halves, rest = divmod(len(memory), HALF)
@@ -248,10 +252,10 @@ def holds_half(memory: Bytes, pattern: bytes) -> bool:
 
 
 def holding(memory: Bytes, pattern: bytes) -> Bools:
-    """Return a mark for each byte that holds the pattern.
+    """Return, for each byte, whether it holds the pattern.
 
     Args:
-        memory: Bytes of the storage; the offset of the first one is a multiple of 8.
+        memory: Bytes of the storage; the offset of the first byte is a multiple of 8.
         pattern: The word of the storage.
     """
     whole = len(memory) // WORD * WORD
@@ -263,7 +267,7 @@ def holding(memory: Bytes, pattern: bytes) -> Bools:
 
 
 def may_be_missing(memory: Bytes, pattern: bytes, grain: Grain = Grain.WORD) -> bool:
-    """Return whether elements may be unwritten, so that it is worth looking for evidence.
+    """Return whether elements may be unwritten, so that the search for evidence is worthwhile.
 
     Args:
         memory: Bytes of the storage, beginning at an offset that is a multiple of 8.
@@ -274,7 +278,8 @@ def may_be_missing(memory: Bytes, pattern: bytes, grain: Grain = Grain.WORD) -> 
         return True
     if grain is Grain.WORD or len(memory) > _LARGEST:
         return False
-    # As `Grain.suspects`, but in fewer passes over memory, since most launches come here.
+    # This computes the same as `Grain.suspects` in fewer passes over memory, because most launches
+    # get here.
     whole = len(memory) // WORD * WORD
     integers = _INTEGERS[grain.size]
     word = np.frombuffer(pattern, integers)

@@ -1,6 +1,6 @@
 """The memory that a kernel's parameters may access, cached by the layout of the tensors passed.
 
-Kernels are usually launched again with the same tensors, or with results at a few alternating
+Kernels are usually launched again with the same tensors, or with outputs at a few alternating
 addresses.
 """
 
@@ -13,7 +13,8 @@ from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 
-#: Maximum number of cached layouts. Small tensors that a loop allocates have a hundred addresses.
+#: Maximum number of cached layouts. Small tensors that a loop allocates may have about a hundred
+#: addresses.
 _MOST_KNOWN = 256
 _NO_POINTER = ()
 
@@ -52,10 +53,10 @@ class RegionCache:
         self._known: dict[object, tuple[Regions, Sequence[int], Facts]] = {}
 
     def regions(self, launch: KernelLaunch, find: Callable[[int], Region]) -> Regions:
-        """Return the regions of a launch, the same object as before for the same layout.
+        """Return the regions of a launch; equal layouts give the same object.
 
         Args:
-            launch: A launch of the kernel under the same options as all others.
+            launch: A launch of the kernel, under the same options as all its other launches.
             find: Returns the region of a pointer parameter.
         """
         pointers, arguments = launch.kernel.plan.pointers, launch.arguments
@@ -81,7 +82,7 @@ class RegionCache:
 
 
 def _layout(argument: Any, value: Any) -> object:
-    """Return what determines the region of a pointer argument; None if unknown."""
+    """Return the properties that determine a pointer argument's region; None if unknown."""
     if argument is not value:
         return None
     try:

@@ -1,8 +1,8 @@
 """The unwritten memory of a launch, in the form in which its kernel reads it.
 
 It consists of the memory of parameters that the kernel may read and, if the kernel follows pointers
-that it loads, of storages whose address the program has taken. If there is any, the kernel also
-keeps shadows of the memory to which it may copy unwritten elements.
+that it loads, of storages whose address the program has taken. If there is any such memory, the
+kernel also keeps shadows of the memory to which it may copy unwritten elements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _Extent = tuple[int, int]
 
-#: Findings do not list the unwritten elements of larger storages, because that would take too long.
+#: Findings do not list the unwritten elements of storages of more bytes than this, because that
+#: would take too long.
 _LARGEST_NAMED = 1 << 26
 
 
@@ -39,7 +40,7 @@ class ArgumentShadows:
         launch: The launch that is about to run.
         regions: The memory of each parameter.
         memory: The record of bytes that were never written.
-        book: The addresses that occurred so far in this run.
+        book: The addresses that have occurred in this run so far.
         reads: The parameters through which the kernel may read memory.
         follows_addresses: If True, the kernel accesses memory by pointers that it loads or
             computes.
@@ -69,7 +70,7 @@ class ArgumentShadows:
         self.by_address = bool(self._others)
         #: The storages whose shadows the kernel keeps.
         self.kept = {start for start, _ in shadows} | {extent[0] for extent, _ in self._others}
-        # This includes parameters that are only stored through, if they share a storage.
+        # This includes parameters that the kernel only stores through if they share such a storage.
         self.sources = self._sharing(shadows)
         if shadows or self._others:
             self._add_carriers(launch, shadows)
@@ -82,7 +83,7 @@ class ArgumentShadows:
         return frozenset(n for n, region in enumerate(self._regions) if region.storage in shadows)
 
     def _add_carriers(self, launch: KernelLaunch, shadows: dict[_Extent, Bytes]) -> None:
-        """Add the shadows of watched storages that the kernel may store copies to."""
+        """Add the shadows of watched storages to which the kernel may store copies."""
         for index in launch.kernel.variants.effects.written:
             start, end = self._regions[index].storage
             if start < end and (start, end) not in shadows and start not in self.kept:
@@ -105,7 +106,7 @@ class ArgumentShadows:
     def _elsewhere(
         self, book: AddressBook, shadows: dict[_Extent, Bytes]
     ) -> list[tuple[_Extent, Bytes]]:
-        """Return the shadows of other storages whose address was taken."""
+        """Return the shadows of storages whose address was taken, other than those in `shadows`."""
         loose = []
         for start, end in book.live():
             if (start, end) not in shadows and self._memory.is_watched(start):
@@ -152,7 +153,7 @@ class ArgumentShadows:
 
 
 def _table_of(storages: Sequence[tuple[_Extent, Bytes]]) -> NDArray[np.int64]:
-    """Return the table of storages that are found by address; see `shadow_memory.ROW`."""
+    """Return the table from which the kernel finds storages by address; see `shadow_memory.ROW`."""
     table = np.zeros((len(storages), ROW), np.int64)
     for row, ((start, end), shadow) in zip(table, storages, strict=True):
         row[:] = start, end - start, shadow.ctypes.data - table.ctypes.data

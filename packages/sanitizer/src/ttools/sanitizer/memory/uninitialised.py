@@ -2,10 +2,10 @@
 
 While a watch is active, each uninitialised storage is filled with its own random word
 (`pattern.py`). Bytes that still contain this word may be unwritten, regardless of what wrote the
-others: an operator in any thread, the autograd engine, NumPy, a C library or a kernel. Little
-besides allocation therefore has to be intercepted. `evidence.py` decides which of these candidates
-are certain. Copies of unwritten elements by operators of torch (`clone`, `cat`…) are followed
-element by element. Memory allocated before the watch, or without torch's dispatcher
+other bytes: an operator in any thread, the autograd engine, NumPy, a C library or a kernel.
+Therefore, little has to be intercepted besides allocations. `evidence.py` decides which of these
+candidates are certain. Copies of unwritten elements by operators of torch (`clone`, `cat`…) are
+followed element by element. Memory allocated before the watch, or without torch's dispatcher
 (`allocations.py`), counts as initialised.
 
 Kernels update the shadows of the memory that they access themselves.
@@ -56,15 +56,16 @@ _ALWAYS = 1 << 28
 #: allocated.
 _LARGE = 1 << 20
 
-#: By address: a storage, copies of its shadow and content if there are any, and `is_whole`.
+#: Maps the address of a storage to the storage, copies of its shadow and content if there are any,
+#: and `is_whole`.
 MemoryState: TypeAlias = "dict[int, tuple[UnwrittenStorage, Bytes | None, Bytes | None, bool]]"
 
 
 class UninitialisedMemory:
     """Tracks memory that torch allocates uninitialised; a context manager that may be nested.
 
-    `shadow_for` is called before a launch; the kernel may write to its result, which is kept for
-    the next launch.
+    `shadow_for` is called before a launch. The kernel may write to the shadow that it returns, and
+    the shadow is kept for the next launch.
 
     Args:
         poison: If True, the memory of floats is filled with NaN.
@@ -80,7 +81,7 @@ class UninitialisedMemory:
         self._poison = poison
         # The seed is constant, so that a defective program computes the same results in each run.
         self._random = Random(0)
-        #: Names of operators that computed with unwritten elements, in order.
+        #: Names of operators that computed with unwritten elements, in order of first use.
         self._computing: dict[str, None] = {}
         self._storages: dict[int, UnwrittenStorage] = {}
         self._lock = threading.RLock()
@@ -101,8 +102,9 @@ class UninitialisedMemory:
             nbytes: Size of the storage.
 
         Returns:
-            One byte for each byte, 1 if it was not written, else 0, aligned to 8 bytes; kernels
-            that store to the storage write to it. None if all is written or nothing is known.
+            An array with one byte for each byte of the storage, which is 1 if the byte was never
+            written, else 0. The array is aligned to 8 bytes, and kernels that store to the storage
+            update it. None if all bytes are written or nothing is known.
         """
         with self._lock:
             storage = self._find(start)
@@ -111,7 +113,8 @@ class UninitialisedMemory:
             if not storage.suspects(0, nbytes):
                 storage.write_all()
                 return None
-            # Less than half a word may be a number that the program has stored.
+            # If a storage has less than half a word, its contents may be a number that the program
+            # has stored.
             if nbytes < HALF and storage.shadow is None and storage.grain is not Grain.BYTE:
                 return None
             shadow = storage.refresh()
@@ -121,7 +124,7 @@ class UninitialisedMemory:
             return None
 
     def carrier_shadow(self, start: int, nbytes: int) -> Bytes | None:
-        """Return the shadow of a storage that may receive copies; None if it is not watched."""
+        """Return the shadow of a storage to which copies may be stored; None if unwatched."""
         with self._lock:
             storage = self._find(start)
             if storage is None or storage.nbytes != nbytes:
@@ -144,7 +147,7 @@ class UninitialisedMemory:
         return sentences
 
     def adopt(self, tensor: Any) -> None:
-        """Watch the memory of a tensor that another watch, perhaps in another process, filled.
+        """Watch a tensor's memory that another watch, perhaps in another process, has filled.
 
         Nothing happens unless the memory holds a word that marks unwritten memory.
         """
@@ -155,7 +158,7 @@ class UninitialisedMemory:
     def is_watched(self, start: int) -> bool:
         """Return whether a storage may have unwritten bytes.
 
-        Copies that are stored in such a storage are followed.
+        Copies of unwritten bytes that are stored in such a storage are tracked.
         """
         with self._lock:
             return self._find(start) is not None
@@ -193,7 +196,7 @@ class UninitialisedMemory:
             }
 
     def restore(self, state: MemoryState) -> None:
-        """Return to an earlier state; the memory itself must be restored, too."""
+        """Return to an earlier state; the caller must also restore the memory itself."""
         with self._lock:
             for start, (storage, shadow, content, is_whole) in state.items():
                 if storage.reference.expired():
@@ -224,8 +227,8 @@ class UninitialisedMemory:
 
         Args:
             tensor: A tensor of the storage, or a `BareStorage`.
-            first: Number of bytes at its beginning that are not new.
-            pattern: The word to fill it with; by default a new one.
+            first: Number of bytes at the start of the storage that are not new.
+            pattern: The word with which the storage is filled; by default a new word.
         """
         storage = tensor.untyped_storage()
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
@@ -235,7 +238,7 @@ class UninitialisedMemory:
             self.unfilled = max(self.unfilled, nbytes)
             return
         if nbytes >= _LARGE:
-            # Memory that is reused stays in the CPU's caches, and is filled faster.
+            # Memory that is reused stays in the CPU's caches, so it is filled faster.
             join_remainders(start, nbytes)
         pattern = pattern or self.new_pattern(tensor)
         fill(start, nbytes, first, pattern)
@@ -283,7 +286,7 @@ class UninitialisedMemory:
         """Treat the part that a tensor's storage gained by growing as uninitialised.
 
         Args:
-            tensor: The tensor as it is now.
+            tensor: The tensor after its storage has grown.
             start: Former address of its storage.
             nbytes: Former size of its storage.
         """
@@ -302,14 +305,14 @@ class UninitialisedMemory:
 
     # ---- what operators do to elements
     def written(self, tensor: Any) -> None:
-        """Note that an operator has written all elements of a tensor."""
+        """Record that an operator has written all elements of a tensor."""
         with self._lock:
             storage = self._storage_of(tensor)
             if storage is not None:
                 storage.write(tensor)
 
     def written_some(self, tensor: Any, again: Callable[[Any], None]) -> None:
-        """Note that an operator has written some elements of a tensor; see `allocations`."""
+        """Record that an operator has written some elements of a tensor; see `allocations`."""
         storage = self._storage_of(tensor)
         if storage is None or not storage.remembers_writes:
             return
@@ -324,7 +327,7 @@ class UninitialisedMemory:
             storage.write_some(tensor, ~marks.numpy())
 
     def _storage_of(self, tensor: Any) -> UnwrittenStorage | None:
-        """Return the record of a tensor's storage; None if all of it is written."""
+        """Return the record of a tensor's storage; None if the whole storage has been written."""
         storage = plain_storage(tensor) if self._storages else None
         if storage is None or not tensor.numel():
             return None
@@ -332,7 +335,7 @@ class UninitialisedMemory:
         return unwritten if unwritten is not None and unwritten.may_be_unwritten else None
 
     def assigned(self, tensor: Any, source: Any) -> None:
-        """Note that elements of a tensor were copied to another, of any type."""
+        """Record that elements of a tensor were copied to another, possibly of another type."""
         if not self._storages:
             return
         marks = self._unwritten_in(source)
@@ -380,7 +383,7 @@ class UninitialisedMemory:
             unwritten.copy_to(tensor, marks, self.new_pattern(tensor) if poisoned else b"")
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
-        """Note that an operator has computed with unwritten elements."""
+        """Record that an operator has computed with unwritten elements."""
         unwritten = (source for source in sources if self._unwritten_in(source) is not None)
         if any(not self._is_output(source) for source in unwritten):
             self._computing[name] = None
@@ -391,7 +394,7 @@ class UninitialisedMemory:
         return unwritten is not None and unwritten.is_output
 
     def _unwritten_in(self, tensor: Any) -> Bools | None:
-        """Return which elements of a tensor are unwritten; None if there are none."""
+        """Return which elements of a tensor are unwritten; None if all are written."""
         with self._lock:
             unwritten = self._storage_of(tensor)
             if unwritten is None:
@@ -403,16 +406,16 @@ class UninitialisedMemory:
         return marks if marks.any() else None
 
 
-@dataclass(slots=True, eq=False)  # one is made for each allocation: frozen ones take longer
+@dataclass(slots=True, eq=False)  # made for each allocation; frozen dataclasses take longer
 class UntouchedStorage:
     """A storage that was allocated uninitialised and not passed to a launch.
 
     Attributes:
-        reference: A weak reference, whose `expired` returns whether the storage is freed.
+        reference: A weak reference; its `expired` returns whether the storage was freed.
         start: Address of the storage.
         nbytes: Size of the storage.
-        count: Number of elements that it was allocated for.
-        pattern: The word that it was filled with.
+        count: Number of elements for which it was allocated.
+        pattern: The word with which it was filled.
     """
 
     reference: Any
@@ -432,8 +435,8 @@ class UntouchedStorage:
 class UntouchedStorages:
     """Storages that were allocated uninitialised, not passed to a launch, and not written.
 
-    If the host reads such a tensor, and a launch has an output with as many elements, the program
-    has probably read the wrong tensor: for example, a tensor instead of the copy that
+    If the host reads a tensor in such a storage, and a launch has an output with as many elements,
+    the program has probably read the wrong tensor: for example, a tensor instead of the copy that
     `contiguous()` made of it, or the wrong one of several buffers.
     """
 
@@ -457,7 +460,7 @@ class UntouchedStorages:
                 self._limit = max(64, 2 * len(self._storages))
 
     def remove(self, starts: Iterable[int]) -> None:
-        """Remove the storages at these addresses, because a launch was given them."""
+        """Remove the storages at these addresses, because they were passed to a launch."""
         if self._storages:
             with self._lock:
                 for start in starts:

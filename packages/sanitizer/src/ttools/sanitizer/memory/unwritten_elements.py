@@ -14,19 +14,19 @@ from ttools.core.spec import TensorSpec
 
 Bools = NDArray[np.bool_]
 
-#: Maximum number of ranges, and of indices, in a sentence.
+#: Maximum number of ranges, and maximum number of indices, in a sentence.
 _SHOWN = 3
 
 
 def consecutive(count: int, itemsize: int) -> TensorSpec:
-    """Describe elements of an unknown type from the start of a storage on."""
+    """Describe `count` elements of an unknown type at the start of a storage."""
     return TensorSpec(
         storage=0, offset=0, shape=(count,), strides=(1,), dtype="", itemsize=itemsize
     )
 
 
 def by_element(view: TensorSpec, cells: NDArray[Any]) -> NDArray[Any]:
-    """Arrange the cells of a storage, one per byte, by the elements of a view of it."""
+    """Arrange the cells of a storage, one per byte, by the elements of a view of the storage."""
     strides = *(stride * view.itemsize for stride in view.strides), 1
     return as_strided(cells[view.offset :], shape=(*view.shape, view.itemsize), strides=strides)
 
@@ -43,7 +43,7 @@ class Missing:
     Attributes:
         count: Number of unwritten elements.
         total: Number of all elements of the tensor.
-        ranges: First and last of each contiguous range, in the order of elements.
+        ranges: First and last element of each contiguous range, in ascending order.
         indices: Indices of the first unwritten elements.
         at_end: True if exactly the last elements are unwritten.
     """
@@ -56,7 +56,7 @@ class Missing:
 
     @classmethod
     def of(cls, marks: Bools) -> Missing:
-        """Return the elements marked in an array of the tensor's shape."""
+        """Return the elements that are marked in an array of the tensor's shape."""
         flat = np.flatnonzero(marks.reshape(-1))
         breaks = np.flatnonzero(np.diff(flat) > 1) + 1
         starts = flat[np.concatenate([[0], breaks])] if len(flat) else flat
@@ -71,9 +71,9 @@ class Missing:
         )
 
     def sentences(self) -> tuple[str, ...]:
-        """Describe the elements by their order, and by index if there are several dimensions."""
+        """Describe the elements by position and, if there are several dimensions, also by index."""
         named = [_range(first, last) for first, last in self.ranges[:_SHOWN]]
-        # Numbers may contain commas, so ranges are separated by semicolons if one does.
+        # Formatted numbers may contain commas. If any does, ranges are separated by semicolons.
         separator = "; " if any("," in text for text in named) else ", "
         left = len(self.ranges) - len(named)
         more = f" and {left:,} more ranges" if left > 1 else " and one more range" if left else ""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-#: Writes of operators to larger storages are recorded only if there is a shadow already, because it
-#: takes as much memory as the storage.
+#: For storages of more bytes than this, writes of operators are recorded only if there is a shadow
+#: already, because a shadow takes as much memory as its storage.
 _LARGEST_REMEMBERED = 1 << 28
-#: Sizes of the first and of the largest chunk in which a range is searched.
+#: Sizes in bytes of the first and of the largest chunk in which a range is searched.
 _LOOKED_AT_FIRST, _LOOKED_THROUGH = 1 << 12, 1 << 20
-#: Larger numbers of ranges are marked in one pass.
+#: If there are more ranges than this, they are marked in one pass.
 _FEW_RANGES = 1 << 10
 
 
@@ -32,12 +32,12 @@ class UnwrittenStorage:
     """One storage that was allocated uninitialised, or has received unwritten elements.
 
     Attributes:
-        reference: A weak reference; its `expired` returns whether the storage is freed.
+        reference: A weak reference; its `expired` returns whether the storage was freed.
         start: Address of the storage.
         nbytes: Size of the storage.
-        pattern: The word that it was filled with.
-        grain: The number of elements that must hold the pattern to be candidates.
-        is_whole: True if all of it was written, except for what the shadow marks.
+        pattern: The word with which it was filled.
+        grain: Determines how many elements must hold the pattern to be candidates.
+        is_whole: True if the whole storage was written, except for the bytes that the shadow marks.
         is_output: True if reads of unwritten elements are reported as those of an output.
         shadow: 1 for each byte that no observed event has written. None means that all bytes from
             `first` on are marked or, if `is_whole`, that no bytes are marked.
@@ -45,7 +45,7 @@ class UnwrittenStorage:
             of the pattern.
         carried: The bytes to which the last launch has stored copies of unwritten elements.
         writers: The launches that may have stored here, in order: the name of the kernel and the
-            line that launched it, if it is known. Each pair is contained once.
+            line that launched it, if known. Each pair occurs once.
     """
 
     __slots__ = (
@@ -82,18 +82,18 @@ class UnwrittenStorage:
         return memory(self.start + first, self.start + end)
 
     def take_over(self, other: UnwrittenStorage) -> None:
-        """Copy the state of another storage, of which this one is a copy."""
+        """Copy the state of another storage, of which this storage is a copy."""
         self.is_whole, self.content, self.carried = other.is_whole, other.content, other.carried
         self.shadow = None if other.shadow is None else other.shadow.copy()
         self.writers = dict(other.writers)
 
     @property
     def may_be_unwritten(self) -> bool:
-        """Return whether any byte may be unwritten, without looking at its memory."""
+        """Return whether any byte may be unwritten, without examining the memory itself."""
         return not self.is_whole or self.shadow is not None
 
     def suspects(self, first: int, end: int) -> bool:
-        """Return whether bytes from `first` to `end` may be unwritten, by a cheap test."""
+        """Determine by a cheap test whether bytes from `first` to `end` may be unwritten."""
         if self.shadow is not None:
             return bool(self.shadow[first:end].view(np.bool_).any())
         if self.is_whole:
@@ -102,7 +102,7 @@ class UnwrittenStorage:
         return may_be_missing(self.current_bytes(first, end), self.pattern, self.grain)
 
     def may_hold_unwritten(self, first: int, end: int) -> bool:
-        """Return whether memory and shadow allow bytes from `first` to `end` to be unwritten."""
+        """Determine from memory and shadow whether bytes from `first` to `end` may be unwritten."""
         if self.shadow is None:
             return self.suspects(first, end)
         if self.nbytes <= SMALL:
@@ -124,14 +124,14 @@ class UnwrittenStorage:
         return self.shadow
 
     def refresh(self) -> Bytes:
-        """Remove the marks of bytes that may have been written since, and return the shadow."""
+        """Remove the marks of bytes that may have been written meanwhile, and return the shadow."""
         shadow = self.ensure_shadow()
         kept = certain(shadow.view(np.bool_), self._unchanged())
         np.bitwise_and(shadow, kept.view(np.uint8), out=shadow)
         return shadow
 
     def _unchanged(self, first: int = 0, end: int | None = None) -> Bools:
-        """Return a mark for each byte from `first`, a multiple of 8, that is unchanged."""
+        """Return, for each byte from `first` (a multiple of 8) on, whether it is unchanged."""
         end = self.nbytes if end is None else end
         own = self.current_bytes(first, end)
         if self.content is not None:
@@ -139,17 +139,17 @@ class UnwrittenStorage:
         return holding(own, self.pattern)
 
     def needs_second_run(self, is_cheap: bool) -> bool:
-        """Return whether to run a launch again to learn what it has stored here.
+        """Return whether to run a launch again to determine what it has stored in this storage.
 
         Args:
-            is_cheap: If True, run it even if the content of memory already shows that bytes are
-                unwritten.
+            is_cheap: If True, run it again even if the content of memory already shows that bytes
+                are unwritten.
         """
         marked, unchanged = self.ensure_shadow().view(np.bool_), self._unchanged()
         kept = certain(marked, unchanged)
         if is_cheap and kept.any():
             return True
-        # Otherwise, more candidates are needed than a coincidence could produce.
+        # In all other cases, more candidates are needed than a coincidence could produce.
         return self.grain.suspects(marked & unchanged & ~kept, fewest=False)
 
     # ---- events
@@ -198,13 +198,13 @@ class UnwrittenStorage:
         shadow[lowest:highest][np.cumsum(steps[:-1]) > 0] = 0
 
     def copy_to(self, tensor: Any, marks: Bools, poison: bytes = b"") -> None:
-        """Mark elements of a tensor as unwritten, because they hold copies of unwritten ones.
+        """Mark elements of a tensor as unwritten, because they hold copies of unwritten elements.
 
         Args:
             tensor: A tensor of this storage.
-            marks: The marked elements, in a shape that broadcasts to that of the tensor.
-            poison: A word to fill these elements with, because a copy to another type contains an
-                ordinary number. By default, the elements are not changed.
+            marks: The marked elements, in a shape that broadcasts to the tensor's shape.
+            poison: A word with which these elements are filled, because a copy to another type
+                contains ordinary numbers. By default, the elements are not changed.
         """
         view = view_spec(tensor)
         if view.span[1] > self.nbytes:
@@ -222,8 +222,8 @@ class UnwrittenStorage:
         """Update the state after a launch whose kernel kept the shadow.
 
         Args:
-            carries: If True, marked bytes that have changed hold copies of unwritten elements; else
-                they count as written, like those that an atomic has changed.
+            carries: If True, marked bytes that have changed hold copies of unwritten elements. If
+                False, they count as written, like bytes that an atomic has changed.
         """
         marked = self.ensure_shadow().view(np.bool_)
         changed = marked & ~self._unchanged()

@@ -68,7 +68,7 @@ def _is_tested(op: Operation) -> bool:
     if len(body.blocks) != 1 or not all(map(_is_supported, body.entry.operations[:-1])):
         return False
     numbers = (element_type(value.type) for value in (*op.operands, *op.results))
-    # The result of Triton's own functions is located in the user's line.
+    # For Triton's own functions, the location of the result is in the user's line.
     own = [inner.location for inner in body.entry.operations[:-1] if inner.location is not None]
     return all(isinstance(number, (FloatType, IntegerType)) for number in numbers) and any(
         user_location(location) == location for location in own
@@ -110,7 +110,7 @@ def _arm(op: Operation) -> Callable[[Builder, _Values], list[Value]]:
 
 
 def _check(b: Builder, op: Operation) -> None:
-    """Insert the checks of one reduction or scan, one for each of its results."""
+    """Insert one check for each result of a reduction or scan."""
     triple = [[_double(b, value) for value in _moved(b, op, distance)] for distance in range(3)]
     if op.attributes.get("reverse"):
         triple.reverse()
@@ -143,7 +143,7 @@ def _named(op: Operation) -> str:
 
 
 def _moved(b: Builder, op: Operation, distance: int) -> list[Value]:
-    """Return the operands moved by some lanes along the axis; the last lanes are repeated."""
+    """Return the operands shifted by some lanes along the axis; the last lane is repeated."""
     if not distance:
         return list(op.operands)
     last = shape_of(op.operands[0].type)[op.axis] - 1
@@ -166,7 +166,7 @@ def _zero(b: Builder, type: Type) -> Value:
 
 
 def _double(b: Builder, value: Value) -> Value:
-    """Return a float in 64 bits; integers are returned unchanged."""
+    """Convert a float to 64 bits; return integers unchanged."""
     element = element_type(value.type)
     if not isinstance(element, FloatType) or element == _DOUBLE:
         return value
@@ -174,7 +174,7 @@ def _double(b: Builder, value: Value) -> Value:
 
 
 def _combined(b: Builder, op: Operation, one: _Values, other: _Values) -> list[Value]:
-    """Insert the operations of the combine function, on tiles and with floats of 64 bits."""
+    """Insert the operations of the combine function, on tiles and with 64-bit floats."""
     block, like = op.regions[0].entry, one[0].type
     copies: dict[Value, Value] = dict(zip(block.arguments, (*one, *other), strict=True))
     for inner in block.operations[:-1]:

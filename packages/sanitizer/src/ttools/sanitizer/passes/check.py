@@ -1,8 +1,8 @@
 """`ttools.check`: the operation by which passes report defects.
 
 Its operands are a condition, true in the lanes with a defect, and values to show; its attributes
-describe the defect. Native code counts the lanes and keeps one of them as a witness. The check that
-the pass belongs to creates a finding from them.
+describe the defect. Native code counts the lanes and keeps one of them as a witness. The check to
+which the pass belongs creates a finding from the count and the witness.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPERATION = "ttools.check"
 
 @dataclass(frozen=True)
 class Note:
-    """Something in a kernel that a pass cannot check.
+    """Describes something in a kernel that a pass cannot check.
 
     Attributes:
         text: One sentence without a full stop.
@@ -42,11 +42,11 @@ class Defect:
         location: Location of the defective operation; the defect may be detected at a different
             operation.
         argument: Index of the parameter concerned, or -1.
-        help: Advice; empty to use that of the kind.
-        severity: Severity; empty to use that of the kind.
+        help: Advice; if empty, that of the kind is used.
+        severity: Severity; if empty, that of the kind is used.
         origin: Distinguishes defects of one kind at one location, for example `masked`.
-        origins: Locations that variables of the check refer to by index; for undefined lanes, the
-            use that they reach.
+        origins: Locations to which variables of the check refer by index; for undefined lanes, the
+            location of the use that they reach.
     """
 
     check: str
@@ -66,9 +66,10 @@ def insert_check(
     """Insert a `ttools.check`.
 
     Args:
-        b: Builder at the place of the check.
-        condition: A scalar or one boolean per lane; true where the defect is.
-        shown: Names and values that explain the defect: scalars, or of the shape of the condition.
+        b: Builder positioned at the place of the check.
+        condition: A scalar, or one boolean per lane; true where there is a defect.
+        shown: Names and values that explain the defect. Each value is a scalar or has the shape of
+            the condition.
     """
     op = b.operation(
         OPERATION,
@@ -98,6 +99,6 @@ def _places(locations: Sequence[SourceLocation | None]) -> str:
 
 
 def places(text: str) -> list[SourceLocation | None]:
-    """Return the locations in text made by `insert_check`."""
+    """Return the locations from text that `insert_check` has serialised."""
     numbers = json.loads(text) if text else []
     return [SourceLocation(*number) if number else None for number in numbers]

@@ -1,8 +1,8 @@
 """The pass for tensor descriptors that a kernel creates from values that a GPU does not support.
 
 The rules are those of `cuTensorMapEncodeTiled` in the CUDA driver API, without the limits of a box:
-Triton splits blocks into boxes of at most 256 elements along each dimension, and itself rejects
-blocks of less than 16 bytes.
+Triton splits blocks into boxes of at most 256 elements along each dimension, and Triton itself
+rejects blocks of less than 16 bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def makes_descriptors(module: Module) -> bool:
 
 
 def apply(module: Module) -> list[Note]:
-    """Insert checks at each descriptor of a kernel without calls."""
+    """Insert checks at each creation of a descriptor in a kernel without calls."""
     kernel = module.kernel
     provenance, rewriter = Provenance(kernel), Rewriter()
     every = list(operations(kernel))
@@ -84,7 +84,7 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
 
 
 def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
-    """Check for rows that stores overrun, because their size is not a multiple of 16 bytes.
+    """Check for rows that stores overrun because the row size is not a multiple of 16 bytes.
 
     The hardware drops elements beyond an extent only in units of 16 bytes: with int8 and an extent
     of 466, an H100 and an H200 also write columns 466 to 479 (triton-lang/triton#11583).
@@ -106,7 +106,7 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
         severity="warning",
     )
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    if stride is not None:  # a stride that is not a multiple of 16 bytes is reported instead
+    if stride is not None:  # strides that are not a multiple of 16 bytes are reported instead
         distance = b.binary("muli", b.signed(stride, 64), b.constant(_I64, size))
         rest = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
         is_multiple = b.compare("eq", rest, b.constant(_I64, 0))
@@ -114,7 +114,7 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
     insert_check(b, wrong, defect, [("last extent in bytes", width)])
 
 
-#: Kind of finding, message, help, condition of the defect, values to show.
+#: A rule: kind of finding, message, help, condition of the defect, and values to show.
 _Rule: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
 
 
@@ -159,7 +159,7 @@ def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator
 
 
 def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Rule]:
-    """Check for a negative extent; an extent of zero is harmless as long as nothing is accessed."""
+    """Check for a negative extent; an extent of zero is harmless unless an element is accessed."""
     if (number := _number(extent)) is not None and number >= 0:
         return
     wide = b.signed(extent, 64)

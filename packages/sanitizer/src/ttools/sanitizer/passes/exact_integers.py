@@ -42,7 +42,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
 _LONG = IntegerType(64)
 _EXTENSION = "arith.extui"
-#: The keys of an integer's exact values, if it is interpreted as signed and as unsigned.
+#: The keys of an integer's exact values under the signed and the unsigned interpretation.
 _EXACT, _EXACT_UNSIGNED = "exact", "exact unsigned"
 _EXACT_KEYS = (_EXACT, _EXACT_UNSIGNED)
 
@@ -64,7 +64,7 @@ class Wrapped:
 
     @property
     def exact(self) -> str:
-        """Return the key of the exact value that the result is compared with."""
+        """Return the key of the exact value with which the result is compared."""
         return _EXACT if self.reading == "signed" else _EXACT_UNSIGNED
 
     @property
@@ -80,7 +80,8 @@ class ExactIntegers:
     """The rules by which exact integers and wrapped lanes propagate.
 
     An integer has the keys of its exact values, and one key for each operation that may have
-    wrapped before it; a pointer has only the latter, which mark the lanes whose address is wrong.
+    wrapped before it; a pointer has only keys of operations, which mark the lanes whose address is
+    wrong.
     """
 
     def __init__(self, culprits: frozenset[Operation], order: Sequence[Operation] = ()) -> None:
@@ -88,7 +89,7 @@ class ExactIntegers:
         self._order = {op: n for n, op in enumerate(order)}
 
     def flowing(self, op: Operation) -> list[Value]:
-        """Return the operands that reach the result with all their bits."""
+        """Return the operands all of whose bits flow into the result."""
         if op.has(SELECTS):
             return op.operands[1:]
         if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
@@ -174,7 +175,7 @@ class ExactIntegers:
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
-        """Build the mask of wrong-offset lanes in which the operation of `key` wrapped first."""
+        """Build the mask of wrong-offset lanes whose first wrapped operation is that of `key`."""
         lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):
@@ -200,7 +201,7 @@ class ExactIntegers:
 
 
 def _combines_exactly(op: Operation) -> bool:
-    """Return whether a reduction or scan can be computed exactly by the same one in 64 bits."""
+    """Return whether the same operation in 64 bits computes a reduction or scan exactly."""
     combine = combined_by(op)
     return combine is not None and {WIDENS, COMMUTATIVE} <= declared(combine).traits
 
@@ -217,7 +218,7 @@ def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
 
 
 def _propagated(op: Operation, state: State) -> Iterator[Key]:
-    """Yield the keys of a result for the keys of an operand.
+    """Yield the keys that a result gets from the keys of an operand.
 
     An extension determines how the operand is interpreted.
     """
@@ -246,7 +247,7 @@ def _origins(op: Operation, key: Key, state: State) -> list[Key]:
     return [before for before in state if key in _extended({before: None})]
 
 
-#: Attributes that hold for the narrow operation only: flags, and hints.
+#: Attributes that hold only for the narrow operation: flags and hints.
 _DROPPED_ATTRIBUTES = {
     *("overflowFlags", "isExact", "nonNeg"),
     *HINTS,

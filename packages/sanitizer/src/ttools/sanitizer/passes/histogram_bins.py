@@ -1,7 +1,7 @@
 """The pass for `oob_bin`: values of a histogram for which there is no bin.
 
-Triton does not define what happens to such values: code for NVIDIA GPUs drops them, code for AMD
-GPUs uses their lowest bits, so that they are counted as other values.
+Triton does not define what happens to such values. Code for NVIDIA GPUs drops them; code for AMD
+GPUs uses only their lowest bits, so that they are counted as other values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def apply(module: Module) -> list[Note]:
     for op in histograms(module):
         values, (bins,) = op.operands[0], shape_of(op.result.type)
         b = rewriter.before(op)
-        # MLIR's integers are signless. With signed comparisons, findings show signed values.
+        # MLIR's integers are signless. Signed comparisons are used so that findings show signed
+        # values.
         below = b.compare("slt", values, b.constant(values.type, 0))
         above = b.compare("sge", values, b.constant(values.type, bins))
         defect = Defect(

@@ -34,13 +34,13 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class MovedMask:
-    """A mask and the views that have moved its lanes since, in order."""
+    """A mask, and the views that have moved its lanes since, in order."""
 
     mask: Value
     moves: tuple[Move, ...] = ()
 
     def through(self, view: Value) -> MovedMask:
-        """Return the mask after one more view that has a single operand."""
+        """Return the mask after one more view; the view has a single operand."""
         (lanes,) = lanes_of(view)
         return MovedMask(self.mask, (*self.moves, Move(lanes, shape_of(view.type))))
 
@@ -48,7 +48,7 @@ class MovedMask:
 def implies(condition: Value | None, wanted: MovedMask, depth: int = 0) -> bool:
     """Return whether every lane set in `condition` is known to be set in `wanted`.
 
-    A `condition` of None is set everywhere.
+    If `condition` is None, all of its lanes are set.
     """
     if condition is None or depth > _DEEPEST:
         return False

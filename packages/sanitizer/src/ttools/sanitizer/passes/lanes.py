@@ -1,8 +1,9 @@
 """Rules by which marks, one boolean per lane, propagate through operations.
 
-A lane of a result is marked if a lane that it is computed from is marked: elementwise operations
-keep lanes separate, views move them, reductions, scans and products combine them. There is one
-function for each family of operations; passes override rules for which they have more exact ones.
+A lane of a result is marked if a lane from which it is computed is marked. Elementwise operations
+keep lanes separate; views move them; reductions, scans and products combine them. There is one
+function for each family of operations. Passes override the rules for which they have more exact
+ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ttools.ir.dialects.traits import DISPLACES, SELECTS
 from ttools.ir.rewriting import BOOLEAN, Builder, with_element
 from ttools.ir.semantics import is_view
 
-#: The marks of an operation's operands; None for operands that are never marked.
+#: The marks of an operation's operands; None for each operand that is never marked.
 Parts = Sequence["Value | None"]
 LaneBuilder = Callable[[Builder, Operation, int, Parts], Value]
 
@@ -26,7 +27,7 @@ def lane_type(value: Value) -> Type:
 
 
 def unmarked(b: Builder, value: Value) -> Value:
-    """Return marks of `value` with no lane set."""
+    """Return marks for `value` in which no lane is set."""
     return b.constant(lane_type(value), 0)
 
 
@@ -59,17 +60,17 @@ def is_lanewise(op: Operation) -> bool:
 
 
 def within(b: Builder, condition: Value, mask: Value | None) -> Value:
-    """Return the condition in the lanes that a mask sets; a mask of None sets all."""
+    """Restrict a condition to the lanes that a mask sets; a mask of None sets all lanes."""
     return condition if mask is None else b.binary("andi", condition, mask)
 
 
 def outside(b: Builder, condition: Value, mask: Value | None) -> Value:
-    """Return the condition in the lanes that a mask clears; unchanged for a mask of None."""
+    """Restrict a condition to the lanes that a mask clears; a mask of None leaves it unchanged."""
     return condition if mask is None else b.binary("andi", condition, b.negate(mask))
 
 
 def any_lane(b: Builder, condition: Value) -> Value:
-    """Return a scalar: whether any lane is marked."""
+    """Return a scalar that is true if any lane is marked."""
     if not isinstance(condition.type, TensorType):
         return condition
     if len(condition.type.shape) > 1:
@@ -85,7 +86,7 @@ def compare_floats(b: Builder, predicate: str, first: Value, second: Value) -> V
 
 
 def float_constant(b: Builder, type: Type, bits: int) -> Value:
-    """Return a float given by its bits, or a tensor of equal floats."""
+    """Return a float with the given bits, or a tensor of such floats."""
     return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})
 
 
@@ -106,7 +107,7 @@ def _lanewise(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _selection(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Return the marks of the chosen value, joined with those of the condition."""
+    """Return the marks of the chosen value, combined with those of the condition."""
     condition = op.operands[0]
     chosen, first, second = parts
     marks = []
@@ -120,7 +121,7 @@ def _selection(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _same_shape_change(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Apply the same operation to the marks, because it only moves lanes."""
+    """Apply the operation itself to the marks, because it only moves lanes."""
     moved = [
         unmarked(b, value) if part is None else part
         for value, part in zip(op.operands, parts, strict=True)
@@ -141,8 +142,8 @@ def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     """Return the marks of a matrix product.
 
-    An element is marked if any element of its row of the first factor, or of its column of the
-    second factor, or its element of the accumulator is marked.
+    An element of the product is marked if any element in its row of the first factor or in its
+    column of the second factor is marked, or if its element of the accumulator is.
     """
     shape = shape_of(op.result.type)
     rank = len(shape)
@@ -151,7 +152,7 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     marks = [] if accumulator is None else [accumulator]
     rows, columns = (last, last), (other, other)
     axes = [(first, rows), (second, columns)]
-    # In the scales of the second factor, the first axis corresponds to its columns.
+    # In the scales of the second factor, the first axis corresponds to the factor's columns.
     axes += zip(scales, (rows, (last, other)), strict=False)
     for part, (reduced, expanded) in axes:
         if part is None:
@@ -165,7 +166,7 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _by_name(op: Operation, parts: Parts) -> Parts:
-    """Return one part for each operand that the operation declares; None for those left out."""
+    """Return one part for each declared operand of the operation; None for omitted operands."""
     sizes = op.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):
         return parts

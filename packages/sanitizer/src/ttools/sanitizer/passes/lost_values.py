@@ -48,12 +48,14 @@ from ttools.sanitizer.passes.lanes import compare_floats, float_constant, outsid
 _CONVERSIONS = ("tosi", "toui")
 #: Suffix of the operation that truncates integers.
 _CUT = "trunci"
-#: Suffixes of operations whose results are truncated on purpose; a remainder fits or is a hash.
+#: Suffixes of operations whose results are truncated on purpose; a remainder either fits or is a
+#: hash.
 _PACKING = ("andi", "ori", "xori", "shli", "shrui", "shrsi", "remsi", "remui", "_to_int", "mulhiui")
 _DEEPEST = 8
 #: Names of the results of operations that may wrap.
 _COMPUTED = ("sum", "difference", "product")
-#: Constants of at least this magnitude are factors of hashes and random number generators.
+#: Constants of at least this magnitude are regarded as factors of hashes and random number
+#: generators.
 _LEAST_OF_HASHES = 1 << 16
 _Extension: TypeAlias = Callable[[Builder, Value], Value]
 _RULES = ExactIntegers(frozenset())
@@ -83,7 +85,7 @@ def may_lose(op: Operation) -> str:
 
 
 def _is_packed(value: Value, depth: int = 0) -> bool:
-    """Return whether an integer is computed by bit operations or as a hash."""
+    """Return whether an integer is computed by bit operations or is part of a hash."""
     op = value.defining_op
     if op is None or depth > _DEEPEST:
         return False
@@ -120,7 +122,7 @@ class Unsigned:
         return op.has(WRITES) and op.operand("value") is value and self._leads(op)
 
     def gives(self, value: Value) -> bool:
-        """Return whether a value was loaded from such a tensor, or is not loaded at all."""
+        """Return whether a value was loaded from such a tensor, or was not loaded at all."""
         op = value.defining_op
         return op is None or not op.has(READS) or self._leads(op)
 
@@ -131,12 +133,12 @@ class Unsigned:
 
 
 def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
-    """Build the condition that the result of an operation for which `may_lose` holds is wrong.
+    """Build the condition that the result of an operation is wrong.
 
     Args:
-        b: Builder at the place of the condition.
-        op: An operation for which `may_lose` is not empty.
-        stores: Accesses to tensors of unsigned integers, from which signs are inferred.
+        b: Builder positioned at the place of the condition.
+        op: An operation for which the result of `may_lose` is not empty.
+        stores: Accesses to tensors of unsigned integers, from which the interpretation is inferred.
     """
     if op.name.endswith(_CONVERSIONS):
         return _does_not_fit(b, op)
@@ -161,14 +163,14 @@ def _signed(b: Builder, value: Value) -> Value:
 
 
 def _is_cut(b: Builder, op: Operation) -> Value:
-    """Build the condition that truncation changes the integer under both interpretations."""
+    """Build the condition that a truncation changes the integer under both interpretations."""
     value, narrow = op.operands[0], op.results[0]
     back = [b.cast(narrow, element_type(value.type), f"arith.ext{sign}i") for sign in "su"]
     return b.binary("andi", *(b.compare("ne", value, extended) for extended in back))
 
 
 def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
-    """Return how uses extend a result, by sign or by zero; both if that is ambiguous."""
+    """Return how the uses of a result extend it: by sign, by zero, or both if ambiguous."""
     result = op.results[0]
     users = (user for value in reachable([result], _receivers) for user, _ in value.uses)
     readings = {reading for user in users if (reading := _reading(user)) is not None}
@@ -181,19 +183,20 @@ def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
 
 
 def _receivers(value: Value) -> Iterator[Value]:
-    """Yield the values that loops and branches set to a value, such as the result of a loop."""
+    """Yield the values to which loops and branches pass a value, such as the result of a loop."""
     for user, _ in value.uses:
         holder = user.parent_op if user.has(TERMINATOR) else user
         if holder is not None and holder.has(STRUCTURED):
             for passing in passings(holder):
-                # While shadows are built, a loop may have results that it is not passed yet.
+                # While shadows are being built, a loop may have more results than values passed to
+                # it.
                 for passed, receiver in zip(passing.values, passing.receivers, strict=False):
                     if passed is value:
                         yield receiver
 
 
 def _reading(op: Operation) -> _Extension | None:
-    """Return how an operation extends its integers; None if their sign makes no difference."""
+    """Return how an operation extends its integer operands; None if their sign does not matter."""
     predicate = op.attributes.get("predicate")
     if op.name.endswith(("si", "sitofp")) or predicate in ("slt", "sle", "sgt", "sge"):
         return _signed
@@ -203,7 +206,7 @@ def _reading(op: Operation) -> _Extension | None:
 
 
 def _does_not_fit(b: Builder, op: Operation) -> Value:
-    """Build the condition that a float, truncated to an integer, is out of range or NaN."""
+    """Build the condition that a float is NaN or does not fit in the integer type of the result."""
     value, width = op.operands[0], width_of(op.results[0])
     has_sign = op.name.endswith(_CONVERSIONS[0])
     low, high = (-(1 << width - 1), 1 << width - 1) if has_sign else (0, 1 << width)

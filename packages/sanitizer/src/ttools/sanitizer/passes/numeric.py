@@ -74,11 +74,11 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Trackin
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-#: `lost` is an infinity by which a value was divided, so that the result is zero.
+#: The kind `lost` stands for an infinity by which a value was divided, so that the result is zero.
 _Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow", "truncated_division"]
 #: Kinds of marks on integers that only operations on integers pass on to their results.
 _INTEGRAL: tuple[_Kind, ...] = ("int_overflow", "truncated_division")
-#: Kinds whose paths are left out first if there are too many.
+#: Kinds whose paths are the first to be left out if there are too many.
 _LAST: tuple[_Kind, ...] = ("lost", "truncated_division")
 _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
@@ -87,7 +87,7 @@ _MESSAGES = {
     "lost": "an infinity originates here, and a division by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
-#: By operation: how a NaN results from operands that are not NaN, and advice.
+#: By operation: how a NaN results from operands that are not NaN, and advice against it.
 _NANS: dict[Invalid, tuple[str, str]] = {
     "product": ("0 times infinity", _FINITE),
     "sum": ("the sum of two opposite infinities", _FINITE),
@@ -108,15 +108,17 @@ _NANS: dict[Invalid, tuple[str, str]] = {
         "keep the operand positive: tl.maximum(x, 1e-6)",
     ),
 }
-#: Origin of the findings of wrapped narrow sums among those of the check `overflow`.
+#: Value of `origin` that distinguishes wrapped narrow sums among the findings of the check
+#: `overflow`.
 NARROW_SUM = "narrow sum"
-#: Prefix of the variables that are true if the infinity of an origin is involved.
+#: Prefix of the boolean variables that are true if an infinity of a known origin is involved.
 ORIGIN = "born "
 _MOST_INFINITIES = 4
 #: The kinds of origins of infinities.
 _INFINITE: tuple[_Kind, ...] = ("inf", "div_by_zero")
 _MOST_CHECKS = 96
-#: Operations whose infinity means overflow, by the kind of NaN that they may produce.
+#: Operations for which an infinite result means overflow, named by the kind of NaN that they may
+#: produce.
 _OVERFLOWING: tuple[Invalid, ...] = ("product", "sum", "difference")
 #: Bit patterns of infinity by element type.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
@@ -132,14 +134,14 @@ class _Origin:
 
 
 def _divides(op: Operation) -> bool:
-    """Return whether an operation divides its first operand by its second one."""
+    """Return whether an operation divides its first operand by its second operand."""
     return op.has(DIVIDES) or op.declaration.unit == "divide"
 
 
 def apply(
     module: Module, unsigned: Collection[int] = (), *, only_narrow_sums: bool = False
 ) -> list[Note]:
-    """Insert the checks into a module without calls.
+    """Insert the checks into a module that contains no calls.
 
     Args:
         module: The module to rewrite.
@@ -234,9 +236,9 @@ def _check(
 
 
 def _words(origin: _Origin) -> tuple[str, str]:
-    """Return the message of an origin, and its help.
+    """Return the message for an origin, and its help.
 
-    The help is empty unless it is more specific than that of the kind.
+    The help is empty unless it is more specific than the help of the kind.
     """
     if origin.kind == "int_overflow":
         return f"{may_lose(origin.op)} and reaches memory", ""
@@ -268,8 +270,8 @@ class _Origins(UndefinedLanes):
 
     Args:
         stores: Accesses to tensors of unsigned integers.
-        only: The operations in which wrapped integers may originate, and nothing else; None for
-            all origins.
+        only: If given, origins are limited to wrapped integers in these operations; None for all
+            origins.
     """
 
     def __init__(self, stores: Unsigned, only: frozenset[Operation] | None = None) -> None:
@@ -277,7 +279,7 @@ class _Origins(UndefinedLanes):
         self._stores, self._only = stores, only
 
     def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
-        # Origins have no masks, so a state that nothing changes can be reused as it is.
+        # Origins have no masks, so a state to which nothing is added can be reused as it is.
         passed_on = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
         origins = self._origins_in(op, index, lookup)
         if (
@@ -333,7 +335,7 @@ def _is_truncated(key: Key) -> bool:
 
 
 def _origins(op: Operation, index: int) -> list[_Origin]:
-    """Return what may originate in a result of an operation."""
+    """Return what may originate in one result of an operation."""
     kinds: list[_Kind] = []
     if _divides(op) and not _is_nonzero(op.operands[1]):
         kinds.append("div_by_zero")
@@ -384,7 +386,8 @@ def _originates(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsi
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
     if kind == "inf":
-        # An operand that is NaN or infinite explains the infinity, so it originates elsewhere.
+        # If an operand is NaN or infinite, it explains the infinity, which then originates
+        # elsewhere.
         others = [_is_of_kind(b, v, "nan") for v in op.operands]
         parts = [
             b.binary("ori", x, y) if x is not None and y is not None else None
@@ -398,7 +401,7 @@ def _originates(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsi
 
 
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:
-    """Build the condition that a float is NaN or infinite; None for other values and kinds."""
+    """Build the condition that a float is NaN or infinite; None for other values or other kinds."""
     infinity = _infinity(value)
     if infinity is None or kind not in ("nan", "inf"):
         return None

@@ -51,7 +51,7 @@ Candidate = tuple[int, int]
 
 
 def find(module: Module, scalars: Mapping[int, int], grid: Sequence[int]) -> frozenset[Candidate]:
-    """Return the operations that may wrap around before an address in one launch.
+    """Return the operations on the way to an address that may wrap around in one launch.
 
     Args:
         module: A module without calls that no pass has rewritten.
@@ -102,7 +102,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     """Insert the checks of wrapped offsets into a kernel.
 
     Args:
-        module: The module that `find` was called with, or an equal one.
+        module: The module with which `find` was called, or an equal module.
         candidates: The result of `find`.
 
     Returns:

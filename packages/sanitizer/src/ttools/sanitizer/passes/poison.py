@@ -24,7 +24,8 @@ from ttools.sanitizer.passes.lanes import float_constant
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.undefined_lanes import leaves_lanes_undefined, mask_of
 
-#: NaN by element type. Triton's other 8-bit floats have no NaN, or the same NaN as the last entry.
+#: Bits of NaN by element type. Triton's other 8-bit floats either have no NaN or have the same NaN
+#: as the last entry.
 _NANS = {
     "f16": 0x7E00,
     "bf16": 0x7FC0,
@@ -36,12 +37,12 @@ _NANS = {
     "f8E5M2FNUZ": 0x80,
     "f8E4M3B11FNUZ": 0x80,
 }
-#: Two repeated bytes, as in memory that was never written; negative in every width.
+#: Two bytes, repeated as in memory that was never written; negative as an integer of any width.
 _JUNK = 0xE1D7E1D7E1D7E1D7
 
 
 def is_needed(module: Module) -> bool:
-    """Return whether a kernel has lanes that its masks leave undefined."""
+    """Return whether masks leave lanes of a kernel undefined."""
     return any(_takes_poison(op) for op in operations(module.kernel))
 
 
@@ -68,7 +69,8 @@ def apply(module: Module) -> list[Note]:
     return []
 
 
-#: A single object, because equal launches find their native code by the identity of the pass.
+#: There is a single object, because equal launches find their native code by the identity of the
+#: pass.
 PASS = Pass("poison", "poison", apply)
 
 
@@ -80,7 +82,7 @@ def _takes_poison(op: Operation) -> bool:
 
 
 def _poison(b: Builder, type: Type) -> Value:
-    """Return a constant, or a tensor of equal constants."""
+    """Return the constant that fills undefined lanes of a type, as a scalar or as a tensor."""
     element = element_type(type)
     if isinstance(element, FloatType):
         return float_constant(b, type, _NANS[element.name])

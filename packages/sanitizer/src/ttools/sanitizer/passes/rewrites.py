@@ -1,4 +1,4 @@
-"""The passes that rewrite a kernel for one launch, and the key by which the result is cached."""
+"""The passes that rewrite a kernel for one launch, and the key under which the result is cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pass:
     """A pass with the parameters that the launch determines.
 
     Attributes:
-        check: Name of the check that the pass belongs to.
+        check: Name of the check to which the pass belongs.
         name: Key under which rewritten kernels are cached. Passes that rewrite kernels differently
             have different keys; the source code of a pass need not be part of the key.
         apply: Rewrites a module without calls, and returns notes on what it cannot check.

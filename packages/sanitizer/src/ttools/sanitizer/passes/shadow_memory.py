@@ -2,8 +2,8 @@
 
 Each byte of a tracked storage has one shadow byte, which is 0 if the byte is defined. A load of
 `f32` at `start + 8` also loads the 32-bit word at `shadow + 8`; the lane is undefined if the word
-is not 0. A store writes 0 there, or -1 in lanes that store undefined values. Addresses outside the
-storages have no shadow and count as defined; `memcheck` reports them.
+is not 0. A store writes 0 to the shadow, or -1 in lanes that store undefined values. Addresses
+outside the storages have no shadow and count as defined; `memcheck` reports them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ ROW = 3
 def hidden_parameters(
     tracked: Iterable[int], by_address: bool = False
 ) -> tuple[tuple[int, str], ...]:
-    """Return the parameters that are appended to a kernel's own.
+    """Return the hidden parameters that are appended to a kernel's own parameters.
 
     Returns:
-        For each one, in order, the index of the tracked parameter that it belongs to and its role:
-        `shadow`, the address of the shadow of the storage's first byte, aligned to 8 bytes;
-        `start`, the address of the storage; `size`, its size in bytes. For storages found by
-        address, -1 with `table`, the address of a table of `ROW` words per storage, and with
-        `count`, the number of storages.
+        The hidden parameters in order, each as the index of the tracked parameter to which it
+        belongs and its role. The role is `shadow`, the address of the shadow of the storage's first
+        byte, aligned to 8 bytes; `start`, the address of the storage; or `size`, its size in bytes.
+        For storages found by address, the index is -1 and the roles are `table`, the address of a
+        table of `ROW` words per storage, and `count`, the number of storages.
     """
     own = tuple((index, name) for index in sorted(tracked) for name in _HIDDEN)
     return own + tuple((-1, name) for name in _BY_ADDRESS if by_address)
@@ -67,7 +67,7 @@ class Shadows(Protocol):
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        """Mark the bytes that a store writes as defined, or in some lanes as undefined."""
+        """Mark the bytes that a store writes as defined, or as undefined in the given lanes."""
 
     def holds(self, b: Builder, address: Value) -> Value:
         """Return which lanes of `address` have shadows."""
@@ -75,7 +75,7 @@ class Shadows(Protocol):
 
 @dataclass(frozen=True)
 class ShadowMemory:
-    """The shadow of one storage, given by the hidden parameters of a tracked one."""
+    """The shadow of one storage, given by the hidden parameters of a tracked parameter."""
 
     shadow: Value
     start: Value
@@ -104,7 +104,7 @@ class ShadowMemory:
         return self._cells(b, address)[1]
 
     def _cells(self, b: Builder, address: Value) -> tuple[Value, Value]:
-        """Return pointers to the shadows of the elements at `address`, and which of them exist."""
+        """Return pointers to the shadows of the elements at `address`, and which shadows exist."""
         size = byte_size(_pointee(element_type(address.type)))
         offset = b.cast(address, _LONG, "tt.ptr_to_int")
         offset = b.binary("subi", offset, self.start)
@@ -152,7 +152,7 @@ class ShadowTable:
         return self._each(b, address, visit, nothing).result
 
     def _each(self, b: Builder, address: Value, visit: _Visit, *carried: Value) -> Operation:
-        """Build a loop over the rows of storages that any lane may access."""
+        """Build a loop over those rows of the table whose storages some lane may access."""
         first, end = _ends(b, address)
         types = [value.type for value in carried]
 
@@ -180,18 +180,18 @@ class ShadowTable:
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
         addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
         start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
-        # Because the address is an offset from the table, alias analysis sees that this is not the
-        # program's memory.
+        # Because the address is an offset from the table, alias analysis can see that the shadow is
+        # not part of the program's memory.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
 
 
-#: Builds the body of the loop for one storage: maps carried values to those of the next iteration.
+#: Builds the loop body for one storage: maps the carried values to those of the next iteration.
 _Visit: TypeAlias = "Callable[[Builder, ShadowMemory, Sequence[Value]], list[Value]]"
 
 
 def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
-    """Return the lowest of some addresses, and the end of the element at the highest."""
+    """Return the lowest address, and the end of the element at the highest address."""
     size = byte_size(_pointee(element_type(address.type)))
     number = b.cast(address, _LONG, "tt.ptr_to_int")
     low, high = number, number
@@ -222,7 +222,7 @@ def add_table(function: Operation) -> ShadowTable:
 
 
 def _pointee(type: Type) -> Type:
-    """Return the type of a load through pointers of `type`."""
+    """Return the type of the value that is loaded through pointers of `type`."""
     pointer = element_type(type)
     assert isinstance(pointer, PointerType)
     return with_element(type, pointer.pointee)

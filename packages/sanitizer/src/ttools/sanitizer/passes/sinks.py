@@ -10,9 +10,9 @@ from ttools.ir.dialects.traits import LOADS
 from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 
-#: Operands by which an atomic changes memory, or with which it compares.
+#: Operands by which an atomic changes memory, or with which it compares memory.
 _COMPUTED_WITH = ("cmp", "val", "value")
-#: Message of asserts that Triton inserts itself, also for lanes that are not used.
+#: Message of asserts that Triton itself inserts, even for lanes that are not used.
 _OVERFLOW_ASSERT = "overflow detected for operation"
 
 
@@ -24,9 +24,10 @@ class Sink:
         op: The operation that uses the value.
         use: The end of a sentence about the lanes, such as "they decide a branch".
         mask: If given, only lanes inside it matter.
-        allows_copies: If True, lanes may be stored as long as their shadows are stored with them.
-        allows_choices: If True, lanes may hold one of several defined values, as in an address that
-            is loaded from: each of the elements is valid.
+        allows_copies: If True, defective lanes may be stored as long as their shadows are stored
+            with them.
+        allows_choices: If True, lanes may hold one of several defined values. An example is the
+            address of a load: loading any of the elements is valid.
     """
 
     op: Operation

@@ -52,18 +52,18 @@ _NOTHING: State = {}
 #: Maximum number of keys that are followed per value, because N operations with N keys each take
 #: N**2 steps.
 _MOST_KEYS = 256
-#: Once this many shadows are demanded, further checks are left out.
+#: If this many shadows are demanded, further checks are left out.
 _MOST_SHADOWS = 16_384
 
 
 class Lookup(Protocol):
-    """States and shadows that rules may look up while a function is tracked."""
+    """The states and shadows that rules may look up while a function is tracked."""
 
     def state(self, value: Value) -> State:
         """Return the keys that may reach a value."""
 
     def shadow(self, value: Value, key: Key) -> Value | None:
-        """Return a shadow that has been built, or None if the key cannot reach the value."""
+        """Return the shadow of a value for a key; None if the key cannot reach the value."""
 
 
 class Rules(Protocol):
@@ -73,13 +73,13 @@ class Rules(Protocol):
         """Return the state of result `index` of an operation without control flow."""
 
     def join(self, first: object, second: object) -> Hashable:
-        """Return the mark of a key that reaches a value on two paths."""
+        """Return the combined mark of a key that reaches a value on two paths."""
 
     def moved(self, target: Value, state: State) -> State:
-        """Return the part of a state that remains when control flow moves it to `target`."""
+        """Return the part of a state that remains when control flow passes it to `target`."""
 
     def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
-        """Yield the shadows that `build` will look up."""
+        """Yield the shadows on which `build` depends."""
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         """Build the shadow of a result, right after `op`."""
@@ -98,7 +98,8 @@ class Tracking(ForwardAnalysis[State]):
         function: The kernel, without calls.
         rules: The rules of the pass.
         rewriter: Receives the insertions, which the caller applies.
-        most: Maximum number of keys followed per value; the first to reach it are kept.
+        most: Maximum number of keys that are followed per value; the first to reach the value are
+            kept.
 
     Attributes:
         curtailed: True if a value has more keys than are followed.
@@ -135,7 +136,7 @@ class Tracking(ForwardAnalysis[State]):
     def update(self, value: Value, previous: State | None, new: State, iteration: int) -> State:
         """Limit the keys of a state.
 
-        Existing keys are kept, because otherwise the fixed point might not be reached.
+        Keys of the previous state are kept, because otherwise the fixed point might not be reached.
         """
         if len(new) <= self._most:
             return new
@@ -145,7 +146,7 @@ class Tracking(ForwardAnalysis[State]):
 
     # ---- what is needed
     def demand(self, value: Value, key: Key) -> None:
-        """Demand a shadow and all that it depends on."""
+        """Demand a shadow and all shadows on which it depends."""
 
         def needed(wanted: Demand) -> Iterable[Demand]:
             value, by = wanted
@@ -161,7 +162,7 @@ class Tracking(ForwardAnalysis[State]):
         deque(reachable([(value, key)], needed), maxlen=0)
 
     def affordable(self, demands: Iterable[Sequence[Demand]]) -> int:
-        """Demand the shadows of one check after the other until the limit is reached.
+        """Demand the shadows of the checks, one check after the other, until the limit is reached.
 
         Returns:
             The number of checks whose shadows are demanded, at least one.
@@ -180,7 +181,7 @@ class Tracking(ForwardAnalysis[State]):
 
         Args:
             only: The beginning of the note, for example `only 3`.
-            checked: Number of checks inserted.
+            checked: Number of checks that were inserted.
             wanted: Number of checks that were found for the followed keys.
             what: Noun phrase for the things that the checks examine.
         """
@@ -194,7 +195,7 @@ class Tracking(ForwardAnalysis[State]):
 
     # ---- building
     def build(self) -> None:
-        """Build all demanded shadows; insertions wait in the rewriter."""
+        """Build all demanded shadows; the rewriter collects the insertions."""
         blocks = _reverse_postorder(self._function.regions[0].blocks)
         passed: list[tuple[Value, Key]] = []
         for block in blocks[1:]:
@@ -213,7 +214,7 @@ class Tracking(ForwardAnalysis[State]):
                 self._structured(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
-            # Shadows that are derived from others of the same operation come last.
+            # Shadows that are derived from other shadows of the same operation come last.
             for value, key in sorted(wanted, key=lambda demand: self._is_derived(op, demand)):
                 b = self._rewriter.after(op)
                 self._shadows[value, key] = self._rules.build(b, op, value.index, key, self)
@@ -227,7 +228,7 @@ class Tracking(ForwardAnalysis[State]):
         self._shadows[argument, key] = add_argument(block, self._rules.shadow_type(argument, key))
 
     def _passed(self, at: Operation, value: Value, key: Key) -> Value:
-        """Return the shadow of a value that control flow passes on at `at`."""
+        """Return the shadow of a value that the control flow operation `at` passes on."""
         shadow = self._shadows.get((value, key))
         if shadow is not None:
             return shadow
@@ -245,11 +246,12 @@ class Tracking(ForwardAnalysis[State]):
                     forward(branch, number, [self._passed(branch, value, key)])
 
     def _structured(self, op: Operation) -> None:
-        """Pass shadows along with the values that a loop or branch passes, and build its blocks."""
+        """Pass shadows along with the values of a loop or branch, and build its blocks."""
         edges = passings(op)
         demands: list[list[tuple[Value, Value, Key]]] = []
         for edge in edges:
-            # A value is passed along all edges from the same source, so its shadows are, too.
+            # A value is passed along all edges from the same source, so its shadows are passed,
+            # too.
             alike = [other.receivers for other in edges if other.source is edge.source]
             demands.append(
                 [
@@ -288,7 +290,7 @@ class Tracking(ForwardAnalysis[State]):
 
 
 def _reverse_postorder(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks of a function, each after those that dominate it."""
+    """Return the blocks of a function, each after the blocks that dominate it."""
     order: list[Block] = []
     visited: set[Block] = {blocks[0]}
     stack: list[tuple[Block, Iterator[tuple[Block, list[Value]]]]] = [

@@ -82,10 +82,10 @@ class _Naturals(Integers[bool]):
 
 
 def symbol(op: Operation) -> str:
-    """Return the Python operator whose result an operation may truncate; empty for others.
+    """Return the Python operator whose result an operation may truncate; empty if none.
 
-    Results that are compared are left out, because such a kernel distinguishes their signs, and so
-    are operations of Triton's own library.
+    Operations whose results are compared are left out, because the kernel then distinguishes the
+    signs. Operations of Triton's own library are left out, too.
     """
     if not op.has(DIVIDES) or not op.results or width_of(op.results[0]) < 8:
         return ""
@@ -109,7 +109,7 @@ def _is_natural(value: Value, depth: int) -> bool:
 
 
 def is_truncated(b: Builder, op: Operation) -> Value:
-    """Build the condition that the result of an operation differs from Python's."""
+    """Build the condition that the result of an operation differs from the result in Python."""
     dividend, divisor = op.operands
     rest = b.binary("remsi", dividend, divisor)
     zero = b.constant(rest.type, 0)

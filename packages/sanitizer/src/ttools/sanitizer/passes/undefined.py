@@ -1,7 +1,7 @@
 """The pass behind `initcheck`: checks where undefined lanes of a value matter.
 
 A lane computed from an undefined lane is undefined until an operation discards it (see
-`undefined_lanes`). Using such a lane is a defect if it determines a branch, an address, a mask, an
+`undefined_lanes`). It is a defect if such a lane determines a branch, an address, a mask, an
 assertion or a stored value. No checks are emitted for values that are proved to be defined: the
 pass determines at compile time whether one mask implies another.
 
@@ -41,9 +41,9 @@ from ttools.sanitizer.passes.undefined_lanes import (
 )
 from ttools.sanitizer.passes.witnesses import CheckSite, address_shown, values_shown
 
-#: Maximum number of checks in a kernel; more would take too long to compile.
+#: Maximum number of checks in a kernel; more checks would take too long to compile.
 _MOST_CHECKS = 96
-#: Part of the message of findings about memory, to which unwritten elements can be added.
+#: The part of messages about memory to which a list of the unwritten elements can be added.
 UNWRITTEN = "elements that were never written"
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
@@ -51,10 +51,11 @@ _ORIGINS = {
     "memory": f"{UNWRITTEN} are read",
     "behind": f"{UNWRITTEN} are read through a computed pointer",
 }
-#: Help for undefined lanes of a load and of an atomic.
+#: Help for undefined lanes of a load, and for undefined lanes of an atomic.
 _FILL = "give the load an `other` (or a `padding_option`)"
 _CHOOSE = "use the result only where the mask holds, for example with tl.where"
-#: Only a warning, because current GPUs return zeros for such lanes, and much code relies on this.
+#: Such lanes are only a warning, because current GPUs return zeros for them, and much code relies
+#: on this.
 _PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
 
@@ -95,13 +96,14 @@ def apply(
     by_address: bool = False,
     unpadded: frozenset[Position] = frozenset(),
 ) -> list[Note]:
-    """Insert the checks of uninitialised values into a kernel without calls.
+    """Insert the checks for uninitialised values into a kernel without calls.
 
     Args:
         module: The module to rewrite.
-        tracked: Pointer parameters that get hidden parameters for shadow memory: those whose
-            storages have undefined bytes and are read by the kernel, all others of the same
-            storages, and those to whose storages undefined elements may be copied without harm.
+        tracked: Pointer parameters that get hidden parameters for shadow memory: parameters whose
+            storages have undefined bytes and are read by the kernel, all other parameters of the
+            same storages, and parameters to whose storages undefined elements may be copied without
+            harm.
         by_address: If True, other storages with undefined bytes are looked up by address, for
             pointers that do not derive from a parameter.
         unpadded: Positions of loads through block pointers without padding.
@@ -124,7 +126,7 @@ class _Instrument:
         self.unpadded = unpadded
         self.provenance = Provenance(kernel)
         self.ops = list(operations(kernel))
-        # Collected before the pass adds operations of its own.
+        # The accesses are collected before the pass adds operations of its own.
         accesses = [op for op in self.ops if is_access(op)]
         self.roots = {op: self.provenance.of(op.operands[0]) for op in accesses}
         hidden = add_hidden_parameters(kernel, tracked)
@@ -147,7 +149,7 @@ class _Instrument:
         return [r for r in sorted(self.tracked) if r in roots or None in roots]
 
     def _argument(self, op: Operation) -> int:
-        """Return the parameter that an access reads through or loads its pointer from, else -1."""
+        """Return the parameter an access goes through or loads its pointer from; -1 if none."""
         if self.roots[op] == {None}:
             entry = self.kernel.regions[0].entry
             tables = tables_of(op.operands[0], self.provenance, entry)
@@ -230,7 +232,7 @@ class _Instrument:
         insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
     def _mattering(self, b: Builder, sink: Sink, key: Key) -> Value | None:
-        """Return the undefined lanes of a sink, except copies to memory that has shadows."""
+        """Return the undefined lanes of a sink, except lanes copied to memory that has shadows."""
         shadow = self.tracking.shadow(sink.value, key)
         mark = self.tracking.state(sink.value)[key]
         assert isinstance(mark, Mark)
@@ -281,7 +283,7 @@ class _Instrument:
             if not exchanges or any(result.uses for result in op.results):
                 self._check_atomic(b, op, mask)
             if not exchanges:
-                return  # memory stays undefined, so that every program that adds to it is counted
+                return  # memory stays undefined: every program that adds to it counts
         for memory in self.memories[op]:
             memory.store(b, op.operands[0], mask, undefined)
 

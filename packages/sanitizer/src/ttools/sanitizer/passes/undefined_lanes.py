@@ -50,12 +50,12 @@ from ttools.sanitizer.passes.lanes import (
 from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
-#: Position of the operand that only selects one of the others.
+#: Position of the operand that only selects one of the other operands or one of their elements.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
 
 SourceKind: TypeAlias = Literal["masked", "unpadded", "memory", "behind", "gathered"]
-#: Kinds of lanes that an access leaves out.
+#: The kinds of sources whose undefined lanes are those that an access leaves out.
 LEFT_OUT: frozenset[SourceKind] = frozenset({"masked", "unpadded"})
 
 
@@ -70,7 +70,7 @@ class Source:
             behind a pointer that does not derive from a parameter; `gathered` for lanes gathered
             from beyond an axis.
         argument: Index of the parameter that is read, or -1.
-        mask: The mask in which lanes are defined, if the source consists of excluded lanes.
+        mask: If the source consists of excluded lanes, the mask within which lanes are defined.
     """
 
     op: Operation
@@ -95,7 +95,7 @@ class Mark:
     """Facts about a source's undefined lanes in a value.
 
     Attributes:
-        mask: Lanes in this mask are defined; None if no mask is known.
+        mask: Lanes that this mask sets are defined; None if no mask is known.
         copied: True if the lanes hold the contents of memory, unchanged.
     """
 
@@ -107,7 +107,7 @@ UNMARKED = Mark(None, False)
 
 
 def mask_of(op: Operation) -> Value | None:
-    """Return the mask of an access, or None if it has none or one that is always true."""
+    """Return the mask of an access; None if it has no mask or a mask that is always true."""
     mask = op.mask if is_access(op) else None
     data = None if mask is None else constant_of(mask)
     return None if data is not None and data.is_splat and data.bits[0] else mask
@@ -130,7 +130,7 @@ def may_leave_axis(op: Operation) -> bool:
 
 
 def _beyond_axis(b: Builder, op: Operation) -> Value:
-    """Build the condition that an index is negative or beyond the axis that is gathered from."""
+    """Build the condition that an index is negative or beyond the axis of a gather."""
     source, indices = op.operands
     extent = shape_of(source.type)[op.axis]
     return b.compare("uge", indices, b.constant(indices.type, extent))
@@ -140,7 +140,7 @@ class UndefinedLanes:
     """The rules by which undefined lanes propagate.
 
     Args:
-        sources: The sources at each access or gather.
+        sources: The sources of undefined lanes at each access or gather.
         memories: The shadow memories that each access may read or write.
     """
 
@@ -208,7 +208,7 @@ class UndefinedLanes:
         return Mark(mask, first.copied and second.copied)
 
     def moved(self, target: Value, state: State) -> State:
-        """Drop masks that may differ in another iteration."""
+        """Drop the masks that may have different values in another iteration."""
         moved: dict[Key, Mark] = {}
         for key, mark in state.items():
             assert isinstance(mark, Mark)
@@ -261,7 +261,7 @@ class UndefinedLanes:
         return b.any_of(lanes)
 
     def _comes_through(self, op: Operation, key: Key, lookup: Lookup) -> bool:
-        """Return whether an operand has a shadow that the results inherit."""
+        """Return whether the shadow of an operand is passed on to the results."""
         return any(
             lookup.shadow(value, before) is not None
             for position, value in self._flowing(op)
@@ -271,7 +271,7 @@ class UndefinedLanes:
     def _chosen(
         self, b: Builder, op: Operation, mask: Value | None, key: Key, lookup: Lookup
     ) -> Iterator[Value]:
-        """Yield the lanes of a load that its address, its mask and `other` make undefined."""
+        """Yield the lanes of a load that are undefined because of its address, mask or `other`."""
         parts = [self._part(b, op, position, key, lookup) for position in range(len(op.operands))]
         address, decides, fills = [*parts, None, None][:3]
         if address is not None:
@@ -284,7 +284,7 @@ class UndefinedLanes:
     def _part(
         self, b: Builder, op: Operation, position: int, key: Key, lookup: Lookup
     ) -> Value | None:
-        """Return the lanes of an operand that give the results `key`."""
+        """Return the lanes of an operand that result in the shadow `key` of the results."""
         value = op.operands[position]
         keys = _keys_before(op, position, key, lookup.state(value))
         shadows = [s for k in keys if (s := lookup.shadow(value, k)) is not None]
@@ -293,10 +293,10 @@ class UndefinedLanes:
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], lookup: Lookup
     ) -> Value:
-        """Build the mask of undefined lanes of a result that one defined operand may determine.
+        """Build the mask of undefined lanes of a result that either operand alone may determine.
 
-        `x & y` and `x * y` are defined where either operand is defined and zero, `x | y` where
-        either is defined and true.
+        `x & y` and `x * y` are defined where either operand is defined and zero; `x | y` is defined
+        where either operand is defined and true.
         """
         lanes = []
         for part, other in zip(parts, reversed(op.operands), strict=True):
@@ -316,7 +316,7 @@ class UndefinedLanes:
 
 
 def _key_after(op: Operation, position: int, key: Key) -> Key | None:
-    """Return what a key of an operand becomes in the results, or None if it ends here."""
+    """Return what an operand's key becomes in the results; None if it is not passed on."""
     if op.has(LOADS) and position < 2:
         return key if isinstance(key, Decided) else None
     if isinstance(key, Source) and _DECIDING.get(op.name) == position:
@@ -331,7 +331,7 @@ def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[K
 
 
 def _is_absorbing(op: Operation) -> bool:
-    """Return whether one operand may determine the result regardless of the other."""
+    """Return whether one operand may determine the result regardless of the other operand."""
     if op.name == "arith.andi" or _is_disjunction(op):
         return True
     # A float times zero may be NaN.
@@ -352,7 +352,7 @@ def _is_disjunction(op: Operation) -> bool:
 
 
 def _outlives(target: Value, mask: MovedMask) -> bool:
-    """Return whether a mask keeps its value while control flow moves a value to `target`."""
+    """Return whether a mask keeps its value while control flow passes a value to `target`."""
     parent = holder_of(target.owner) if isinstance(target.owner, Block) else target.owner
     if parent is None or parent.has(FUNCTION):
         return False

@@ -17,7 +17,7 @@ from ttools.sanitizer.passes.lanes import is_lanewise
 _FALLBACK = ("left", "right")
 _MOST_SHOWN = 4
 _EXTENDING = ("arith.extsi", "arith.extui")
-#: Maximum number of operations searched between a value and the checked one.
+#: Maximum number of operations that are searched between a value and the checked value.
 _FAR = 200
 #: Operations that move lanes, in order.
 _Path: TypeAlias = "tuple[Operation, ...]"
@@ -25,12 +25,12 @@ _Path: TypeAlias = "tuple[Operation, ...]"
 
 @dataclass(frozen=True)
 class CheckSite:
-    """The place of a check, and the value that it is about.
+    """The place of a check, and the value that it checks.
 
     Attributes:
         b: Builder right before `at`.
         at: The operation before which the check is inserted.
-        checked: The value whose lanes the condition is about.
+        checked: The value to whose lanes the condition applies.
         condition: The condition of the check.
     """
 
@@ -41,7 +41,7 @@ class CheckSite:
 
 
 def operands_shown(culprit: Operation, site: CheckSite) -> Iterator[tuple[str, Value]]:
-    """Yield the operands of the operation that is reported."""
+    """Yield the operands of the reported operation that the check can show."""
     names = _FALLBACK if len(culprit.operands) > 1 else ("value",)
     named = list(zip(names, culprit.operands, strict=False))
     yield from values_shown(named, culprit, site)
@@ -72,7 +72,7 @@ def address_shown(
 
 
 def _named(value: Value) -> Iterator[Value]:
-    """Yield the named values from which an unnamed one is computed."""
+    """Yield the named values from which an unnamed value is computed; a named one yields itself."""
     pending, visited = [value], {value}
     while pending:
         part = pending.pop()
@@ -91,7 +91,7 @@ def values_shown(
     """Yield those values that a check can show, under their names in the source.
 
     Args:
-        values: Values, each with a name that is used if the source has none.
+        values: Values, each with a name that is used if the source has no name for it.
         culprit: The operation that computes or uses all of these values; it has a result.
         site: The check that is about to be inserted.
     """
@@ -104,11 +104,11 @@ def values_shown(
     for fallback, repeated in values:
         value = _unspread(repeated)
         if _is_constant(value):
-            continue  # a constant has the name of the variable that is computed from it
+            continue  # a constant is named after the variable computed from it
         if isinstance(element_type(value.type), PointerType):
             continue
         if shape_of(value.type) not in ((), shape):
-            continue  # the lanes of a reduction's operand differ from those of its result
+            continue  # the lanes of a reduction's operand are not those of its result
         source_name = _name(value)
         for name, part in [
             (source_name or fallback, value),
@@ -146,7 +146,7 @@ def _unspread(value: Value) -> Value:
 
 
 def _name(value: Value) -> str:
-    """Return the variable that holds a value, or the one that it was moved or extended from."""
+    """Return the variable that holds a value, or that it was moved or extended from."""
     definition = value.defining_op
     while (
         not variable_name(value)
@@ -167,7 +167,7 @@ def _returned_name(value: Value) -> str:
     around = {(p.file, p.name, p.callers) for user in users for p in chain_of(user)}
     for call in calls:
         if (call.file, call.name, call.callers) in around:
-            return ""  # the value is only a part of what is assigned there
+            return ""  # the value is only a part of the assigned value
         if call.name:
             return call.name
     return ""
@@ -221,7 +221,7 @@ def _renumbers_lanes(op: Operation) -> bool:
 
 
 def _is_visible(definition: Operation, use: Operation) -> bool:
-    """Return whether `use` follows `definition` in its block, or is nested in such an operation."""
+    """Return whether `use` follows `definition` in its block, or is nested in an op that does."""
     current: Operation | None = use
     while current is not None and current.parent is not None:
         if current.parent is definition.parent:

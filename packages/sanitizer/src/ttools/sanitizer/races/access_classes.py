@@ -1,4 +1,4 @@
-"""Rules that decide which kinds of access conflict, as tables over pairs of sites."""
+"""Rules that determine which kinds of access conflict, as tables over pairs of sites."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def _class_of(site: Site) -> int:
 
 
 def clashes(classes: Ints) -> Bools:
-    """Return a matrix of the pairs of sites that conflict if different programs share bytes there.
+    """Return a matrix of the pairs of sites that conflict if different programs share bytes.
 
     Two sites conflict if at least one of them writes and they are not both atomic.
     """
@@ -48,10 +48,10 @@ def clashes(classes: Ints) -> Bools:
 def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     """Return a matrix of the pairs (earlier, later) of sites at which threads may race.
 
-    In such a pair at least one site accesses a tile, and the earlier site is a plain store or a
-    tile of atomics followed by a plain load. The second case is included because a thread may load
-    before other threads have executed their atomics. Pairs of scalar accesses are excluded, since
-    one thread executes a scalar access.
+    In such a pair, at least one site accesses a tile. The earlier site is a plain store, or it is a
+    tile of atomics and the later site is a plain load. The second case is included because a thread
+    may load before other threads have executed their atomics. Pairs of scalar accesses are
+    excluded, since one thread executes a scalar access.
     """
     tile, atomic = _tiles(sites, classes)
     clash = (tile[:, None] | tile[None, :]) & np.equal(classes, STORE)[:, None]
@@ -63,7 +63,7 @@ def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     """Return a matrix of the pairs (load, later write) of sites that may race across iterations.
 
     The load may read what the write stored in the previous iteration of a loop. The load is a plain
-    load, the write is a plain store or a tile of atomics, and at least one accesses a tile.
+    load, the write is a plain store or a tile of atomics, and at least one of them accesses a tile.
     """
     tile, atomic = _tiles(sites, classes)
     loads, writes = np.equal(classes, LOAD), np.equal(classes, STORE) | atomic
@@ -72,6 +72,6 @@ def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
 
 
 def _tiles(sites: Sequence[Site], classes: Ints) -> tuple[Bools, Bools]:
-    """Return two masks over the sites: those that access tiles, and those with tiles of atomics."""
+    """Return two masks over the sites: those that access tiles, and those with atomics on tiles."""
     tile = np.array([site.numel > 1 for site in sites], np.bool_)
     return tile, tile & np.isin(classes, (ATOMIC, LOCAL))

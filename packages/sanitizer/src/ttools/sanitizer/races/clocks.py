@@ -1,6 +1,6 @@
-"""The happens-before order between programs, as queries over many accesses at once.
+"""The happens-before order between programs, queried for many accesses at once.
 
-`happens_before` explains the terms with an example. Every table is computed at the first query that
+`happens_before` explains the terms with an example. Every table is computed by the first query that
 needs it, because most launches that synchronise share no bytes that could race.
 """
 
@@ -30,8 +30,8 @@ from ttools.sanitizer.races.releases import UNKNOWN, Releases
 from ttools.sanitizer.races.vector_clocks import Chains, Published, Replay, are_chains, published
 
 _NONE: Mapping[int, int] = {}
-#: Maximum number of release sequences that `orders_all` tries. It takes those to which the largest
-#: number of programs release.
+#: Maximum number of release sequences that `orders_all` tries. The sequences to which the most
+#: programs release are tried.
 _MOST_SEQUENCES = 4
 
 
@@ -39,7 +39,8 @@ class Clocks:
     """The happens-before order of a launch.
 
     A *moment* is the index of a relevant sync record in memory order. The moment of an access is
-    that of the last relevant sync record of its program before it, or -1 if there is none.
+    the moment of the last relevant sync record of its program before the access, or -1 if there is
+    none.
 
     Args:
         syncs: Sync records of the launch, in any order.
@@ -47,7 +48,7 @@ class Clocks:
 
     Attributes:
         syncs: The relevant sync records in memory order. A record is relevant if several programs
-            access its location, some access there acquires and some access releases.
+            access its location, and some access to it acquires and some access releases.
     """
 
     def __init__(self, syncs: Records, earlier: Mapping[int, int] = _NONE) -> None:
@@ -103,14 +104,14 @@ class Clocks:
     def ordering_releases(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> Ints:
         """Return the moment of a release that orders each access before a moment, or -1.
 
-        It is the last release of the program that is known at the moment, or an earlier known
-        release that publishes the access.
+        The result is the last release of the access's program that is known at the moment, or an
+        earlier known release that publishes the access.
 
         Args:
             program: Program of each access, which differs from the program of the moment.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            moment: Moment that each access is compared with.
+            moment: Moment with which each access is compared.
         """
         if len(self.syncs) == 0:
             return np.full(len(program), UNKNOWN)
@@ -123,7 +124,7 @@ class Clocks:
         return result
 
     def latest_releases(self, program: Ints, moment: Ints) -> Ints:
-        """Return the moment of the last release of each program known at each moment, or -1."""
+        """Return, for each query, the moment of the last known release of a program, or -1."""
         order = order_by(program, moment)
         fresh = changes(program[order], moment[order])
         heads = order[fresh]
@@ -157,18 +158,19 @@ class Clocks:
     def publish_all(
         self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
-        """Return for each moment whether every access of a run by another program is known then.
+        """Return, for each moment, whether all accesses of a run by other programs are known then.
 
         Args:
             run: Run of each access, ascending; a program occurs at most once in a run.
             program: Program of each access.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            queried: Run that each moment is compared with.
+            queried: Run with which each moment is compared.
             moment: Moment of each query.
         """
         needed = self._direct.publishing(program, epoch, barrier)
-        # If no release publishes an access, no program can know it, so its run is not ordered.
+        # If no release publishes an access, no program can know the access, so the run of the
+        # access is not ordered.
         lacking = np.bincount(run, needed < 0, int(queried.max(initial=-1)) + 1) > 0
         result = np.zeros(len(moment), np.bool_)
         open_ = np.flatnonzero(~lacking[queried])
@@ -181,7 +183,7 @@ class Clocks:
     def orders_all(
         self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, queried: Ints, moment: Ints
     ) -> Bools:
-        """Return for each moment whether a single version known then orders a whole run.
+        """Return, for each moment, whether a single version known then orders a whole run.
 
         False means that the order is undecided, because only a few sequences are tried.
 
@@ -190,7 +192,7 @@ class Clocks:
             program: Program of each access.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            queried: Run that each moment is compared with.
+            queried: Run with which each moment is compared.
             moment: Moment of each query.
         """
         heads = np.flatnonzero(changes(run))
@@ -213,11 +215,12 @@ def _relevant(syncs: Records) -> Records:
     """
     if len(syncs) == 0:
         return syncs
-    # np.take copies whole records, several times faster than indexing does.
+    # np.take copies whole records and is several times faster than indexing.
     syncs = syncs.take(order_by(syncs["seq"]))
     location, program, flags = _locations(syncs), syncs["program"], syncs["flags"]
     count = int(location.max()) + 1
-    # Assignment with repeated indices keeps one value, so this holds some program per location.
+    # Assignment with repeated indices keeps one value, so `some` holds one of the programs at each
+    # location.
     some = np.empty(count, np.int64)
     some[location] = program
     syncs["flags"] = flags = _with_blind(location, program, flags)
@@ -231,7 +234,8 @@ def _relevant(syncs: Records) -> Records:
 def _with_blind(location: Ints, program: Ints, flags: Ints) -> Ints:
     """Return the flags in memory order, with ACQUIRE added to the BLIND accesses that acquire.
 
-    A BLIND access acquires if its program has executed a LOOKS access at the location before.
+    A BLIND access acquires if its program has previously executed a LOOKS access at the same
+    location.
     """
     blind = np.flatnonzero(flags & BLIND)
     if len(blind) == 0:
@@ -248,7 +252,7 @@ def _with_blind(location: Ints, program: Ints, flags: Ints) -> Ints:
 
 
 def _read_moments(syncs: Records, earlier: Mapping[int, int]) -> dict[int, int]:
-    """Map the moment of each poll of an earlier value to the last moment up to that value.
+    """Map the moment of each poll of an earlier value to the last moment not after that value.
 
     The poll acquires what was published at its location up to and including that moment.
     """
@@ -276,7 +280,7 @@ def _locations(syncs: Records) -> Ints:
 
 
 def _since_overwritten(location: Ints, syncs: Records, read_moments: Mapping[int, int]) -> Ints:
-    """Assign a new location number from each store on that overwrites a word without a release.
+    """Start a new location number at each store that overwrites a word without a release.
 
     Such a store publishes nothing that other programs have released at the word. However, it
     publishes again what its own program has released there: PTX's release pattern is a release

@@ -17,8 +17,8 @@ class Rows(NamedTuple):
         kind: Kind of the race as an index into `KINDS`.
         start: First byte of the conflict.
         end: End of the conflicting bytes.
-        first: Index of the record that comes first.
-        second: Index of the record that comes second.
+        first: Index of the record of the first access.
+        second: Index of the record of the second access.
         release: Site of the release that lacks a barrier before it, or -1.
     """
 

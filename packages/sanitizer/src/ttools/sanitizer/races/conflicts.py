@@ -41,7 +41,7 @@ from ttools.sanitizer.races.thread_races import thread_rows, thread_suspects
 
 
 def suspects(records: Records, classes: Ints) -> Bools:
-    """Return a mask of the records in clusters with several programs and conflicting classes.
+    """Return a mask of records in clusters that have several programs and conflicting classes.
 
     Args:
         records: Access records of at least one byte, sorted by start.
@@ -91,8 +91,8 @@ def find_conflicts(
         accesses: `ACCESS` records in any order.
         sites: Sites of the launch in program order; the records index them.
         syncs: `SYNC` records in any order, or None if the launch does not synchronise.
-        earlier: Polls that returned an earlier value of their word (`poll_values`). Maps the `seq`
-            of such an access to the `seq` of the access that wrote the value.
+        earlier: Polls that returned an earlier value of their word (`poll_values`). The mapping is
+            from the `seq` of such a poll to the `seq` of the access that wrote the value.
         warps: Number of warps of a program. With more than one warp, operations that exchange
             values between threads (reductions, scans, products) act as barriers.
         exchanges: True if the kernel has such operations.
@@ -140,13 +140,13 @@ def find_conflicts(
 
 
 def _overlapping_records(accesses: Records) -> Records:
-    """Return the records that share a byte with another one, sorted by start."""
+    """Return the records that share a byte with another record, sorted by start."""
     start, end = column(accesses, "start"), column(accesses, "end")
     if np.all(start[1:] >= end[:-1]):
         return np.empty(0, ACCESS)
     order = order_by(start)
     chosen = overlapping(start[order], end[order])
-    # np.take copies whole records, several times faster than indexing does.
+    # np.take copies whole records and is several times faster than indexing.
     return np.asarray(accesses.take(order[chosen]), ACCESS)
 
 
@@ -200,7 +200,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
 
 
 def _lowest(rows: Rows, records: Records) -> int:
-    """Return the row with the lowest pair of programs and, among equal ones, lowest address."""
+    """Return the row with the lowest pair of programs; among equal pairs, the lowest address."""
     one, two = records["program"][rows.first], records["program"][rows.second]
     left = np.arange(len(rows.kind))
     for criterion in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
@@ -213,7 +213,7 @@ def _earliest(records: Records, index: int, address: int, site: Site, same_threa
     """Return the first record, by epoch and lane, that may replace a record in the example.
 
     A record may replace it if it is of the same program and site and contains the address; if
-    `same_thread`, also of the same barrier count and thread.
+    `same_thread` is True, it must also be of the same barrier count and thread.
     """
     mine = records[index]
     alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
@@ -237,7 +237,7 @@ def _reference(records: Records, index: int, address: int, sites: Sequence[Site]
 
 
 def _lane(records: Records | Record, address: int, site: Site) -> Ints:
-    """Return for each record of a site the lane that accesses an address."""
+    """Return, for each record of a site, the lane that accesses an address."""
     lane: Ints = (records["lane"] + (address - records["start"]) // site.size) % site.numel
     return lane
 
@@ -267,16 +267,17 @@ def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
 def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end: Ints) -> int:
     """Count the element accesses at two sites that touch the given disjoint ranges.
 
-    A lane that accesses an element several times is counted each time.
+    If a lane accesses an element several times, each access is counted.
     """
     lanes = 0
     for site in distinct(pair).tolist():
         mine = records.take(np.flatnonzero(records["site"] == site))
         begin, stop, size = column(mine, "start"), column(mine, "end"), sites[site].size
-        # A record of one element may represent several lanes that access it.
+        # A record of one element may represent several lanes that access the element.
         lanes_each = 1 + more_lanes(mine)
-        # Elements whose addresses are equal modulo their size lie on one grid. For each grid, the
-        # ranges are widened to whole elements of it and counted with prefix sums.
+        # Elements whose addresses are equal modulo their size lie on the same grid. For each grid,
+        # the ranges are widened to whole elements of the grid, and the elements are counted with
+        # prefix sums.
         phases = begin % size
         for phase in distinct(phases).tolist():
             chosen = phases == phase

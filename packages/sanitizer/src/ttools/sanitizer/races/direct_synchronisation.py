@@ -1,4 +1,4 @@
-"""Fast decisions about happens-before that need one release and one acquire only.
+"""Fast decisions about happens-before that need only one release and one acquire.
 
 For an access of program P and a moment of program Q, most queries have one of two answers:
 
@@ -24,10 +24,10 @@ class DirectOrder:
 
     Args:
         syncs: Sync records in memory order.
-        locations: Location of each record; numbers from 0.
+        locations: Location of each record, as a number from 0.
         history: Sequences and versions of the locations.
-        early: Moments of polls that returned an earlier value and so do not acquire the current
-            one.
+        early: Moments of polls that returned an earlier value and therefore do not acquire the
+            current value.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class DirectOrder:
         self._last_acquire = _last_of_program(self._program, acquires)
         self._acquires_current = acquires.copy()
         self._acquires_current[list(early)] = False
-        # A place is a pair of a program and a location at which it has sync records.
+        # A place is a pair of a program and a location for which the program has sync records.
         self._words = int(locations.max(initial=-1)) + 1
         order = order_by(self._program, locations, np.arange(count))
         fresh = changes(self._program[order], locations[order])
@@ -62,13 +62,13 @@ class DirectOrder:
         self._by_barrier = Ascending(group, self._barrier[by_program])
 
     def decide(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> tuple[Ints, Bools]:
-        """Find for each access a release that orders it before a moment of another program.
+        """Find, for each access, a release that orders it before a moment of another program.
 
         Args:
             program: Program of each access, which differs from the program of the moment.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
-            moment: Moment that each access is compared with, or -1.
+            moment: Moment with which each access is compared, or -1.
 
         Returns:
             The moment of a known release that publishes the access, or -1, and a mask of the
@@ -100,9 +100,9 @@ class DirectOrder:
         return self._first_releases(program, epoch, barrier)[1]
 
     def _first_releases(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
-        """Return the first release after each access and the first that publishes it, or -1.
+        """Return the first release after each access, and the first that publishes it, or -1.
 
-        They differ if the access needs a barrier that is missing before the first release.
+        The two differ if the access needs a barrier that is missing before the first release.
         """
         none = np.full(len(program), UNKNOWN)
         if len(self._owners) == 0:
@@ -124,13 +124,13 @@ class DirectOrder:
         return ordering, publishing
 
     def _is_acquired(self, release: Ints, moment: Ints) -> Bools:
-        """Return whether the program of each moment has acquired the given release by then.
+        """Return whether the program of each moment has acquired the given release by that moment.
 
         Only acquires at the location of the release count.
         """
         location = self._locations[release]
         place = self._place(self._program[moment], location)
-        # If the first acquire after the release reads another sequence, so do all later ones.
+        # If the first acquire after the release reads another sequence, all later acquires do, too.
         at = np.searchsorted(self._acquirers, place * self._span + release, "right")
         key = np.append(self._acquirers, -1)[at]
         first = key - place * self._span
@@ -156,7 +156,7 @@ class DirectOrder:
 
 
 def _last_of_program(program: Ints, marked: Bools) -> Ints:
-    """Return for each access the last marked access of its program up to it, or -1."""
+    """Return, for each access, the last marked access of its program up to this access, or -1."""
     order = order_by(program, np.arange(len(program)))
     position = np.where(marked[order], np.arange(len(order)), -1)
     fresh: Bools = changes(program[order])

@@ -28,9 +28,9 @@ from ttools.sanitizer.races.integer_columns import order_by
 from ttools.sanitizer.races.overlap import cluster_heads, overlapping
 from ttools.sanitizer.races.records import Bools, Ints, Records
 
-#: Largest ratio of slots (or columns) of memory to records for which a table of slots is used.
+#: Largest ratio of slots (or columns) of memory to records up to which a table of slots is used.
 _SPARSE = 16
-#: Largest ratio of the longest run to the shortest run for which a table of slots is used.
+#: Largest ratio of the longest run to the shortest run up to which a table of slots is used.
 _LONGEST = 8
 #: Largest number of neighbouring tiles that `_in_columns` compares column by column.
 _MOST_COLUMNS = 16
@@ -39,13 +39,14 @@ _MOST_COLUMNS = 16
 def disjoint_dense(
     runs: Sequence[tuple[Ints, Ints]], reach: tuple[int, int], unit: int, longest: int
 ) -> bool:
-    """Return True if records of one run each are proved to share no byte.
+    """Return True if it is proved that records of one run each share no byte.
 
     The memory is divided into slots of the shortest run's size. False means that the runs overlap,
     or that a table of slots would be too large or cannot represent them.
 
     Args:
-        runs: Pairs of arrays, the first bytes and the sizes of the records, part by part.
+        runs: Pairs of arrays, one pair for each part of the records: their first bytes and their
+            sizes.
         reach: Lowest and highest first byte of all records.
         unit: Size of the shortest run in bytes.
         longest: Size of the longest run in bytes.
@@ -73,11 +74,11 @@ def disjoint_tiles(log: Records, classes: Ints) -> bool:
     """Return True if it is proved that no two logged accesses conflict.
 
     Sites with overlapping address ranges are analysed together, if their classes may conflict.
-    Their memory is divided into bands, and each band into columns. A band is as long as the
-    stride times the largest number of runs of a record; a column is as wide as the longest run. A
-    record that begins in the first stride of a band, at the start of a column, stays in this band
-    and column. So no records overlap if all have different pairs of band and column. False means
-    that the accesses may conflict.
+    Their memory is divided into bands, and each band into columns. A band is as long as the stride
+    times the largest number of runs of a record; a column is as wide as the longest run. A record
+    that begins in the first stride of a band, at the start of a column, stays in this band and
+    column. Therefore, no records overlap if each has a different pair of band and column. False
+    means that the accesses may conflict.
 
     Args:
         log: Access records as native code writes them; a repeated access is one record.
@@ -103,7 +104,7 @@ def disjoint_tiles(log: Records, classes: Ints) -> bool:
 
 
 def _groups(spreads: Sequence[Spread]) -> Iterator[list[int]]:
-    """Yield groups of the sites that have records; overlapping address ranges share a group."""
+    """Yield groups of the sites with records; sites whose address ranges overlap share a group."""
     group: list[int] = []
     end = 0
     used = (n for n, spread in enumerate(spreads) if spread.end)
@@ -139,8 +140,8 @@ def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints
         start: First byte of the first run of each record.
         end: End of the last run of each record.
         count: Number of runs of each record.
-        stride: Distance between the starts of consecutive runs in bytes, at least the length of a
-            run; ignored for a record of one run.
+        stride: Distance in bytes between the starts of consecutive runs. It is at least the length
+            of a run, and is ignored for a record of one run.
     """
     if len(start) < 2 or np.all(start[1:] >= end[:-1]):
         return np.empty(0, np.int64)
@@ -156,7 +157,7 @@ def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints
 
 
 def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
-    """Return True if all records are proved to share no byte, as for the tiles of one matrix.
+    """Return True if all records provably share no byte, as for the tiles of one matrix.
 
     The proof succeeds if all records have the same stride, their offsets modulo the stride form a
     few columns that do not overlap, and in each column one record ends before the next begins.
@@ -173,19 +174,19 @@ def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
     for column in columns:
         chosen = np.flatnonzero(offset == column)
         first, last = start[chosen], end[chosen]
-        # Intervals are disjoint if, after sorting starts and ends separately, the (i+1)th start is
-        # not less than the ith end.
+        # Intervals are disjoint if, after starts and ends are sorted separately, the (i+1)th start
+        # is not less than the ith end.
         if np.any(first[1:] < last[:-1]) and np.any(np.sort(first)[1:] < np.sort(last)[:-1]):
             return False
     return True
 
 
 def _apart(start: Ints, end: Ints, run: Ints, stride: Ints) -> Bools:
-    """Return for each record whether the records of its cluster are proved to share no byte.
+    """Return, for each record, whether the records of its cluster provably share no byte.
 
     The records are sorted by start. The proof succeeds if all records of a cluster have one run or
-    the same stride, any two of their runs are equal or disjoint modulo that stride, and of the
-    records with equal runs, one ends before the next begins.
+    the same stride, any two of their runs are equal or disjoint modulo that stride, and among
+    records with equal runs, each ends before the next begins.
     """
     heads = cluster_heads(start, end)
     length = np.diff(np.append(heads, len(start)))
@@ -193,7 +194,7 @@ def _apart(start: Ints, end: Ints, run: Ints, stride: Ints) -> Bools:
     common = np.repeat(np.maximum.reduceat(stride, heads), length)
     offset = (start - np.repeat(start[heads], length)) % np.maximum(common, 1)
     good = ((stride == 0) | (stride == common)) & (offset + run <= common)
-    order = order_by(cluster, offset)  # equal offsets by start: ties keep their order
+    order = order_by(cluster, offset)  # ties keep their order, so equal offsets are by start
     offset, run, start, end = offset[order], run[order], start[order], end[order]
     gap = np.diff(offset)
     apart = (gap >= run[:-1]) | ((gap == 0) & (run[1:] == run[:-1]) & (start[1:] >= end[:-1]))

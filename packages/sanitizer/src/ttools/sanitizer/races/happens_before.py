@@ -91,7 +91,7 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
 
 
 class _Classifier:
-    """Decides whether pairs of records of a cell race; the first record comes first in the cell."""
+    """Decides whether pairs of records race; the first record of a pair is earlier in the cell."""
 
     def __init__(
         self, records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks
@@ -124,7 +124,8 @@ class _Classifier:
         barrier, flags, site = (values[release] for values in self._releases.values())
         ordered = release >= 0
         published = needed < barrier
-        # Each thread releases its own elements if the release is a tile of the access's shape.
+        # If the release is a tile of the same shape as the access, each thread releases its own
+        # elements.
         own_lane = (flags & SCALAR) == 0
         published |= own_lane & (self._layout[site] == self._layout[self.site[first]])
         both = self.kind[first] & self.kind[second]
@@ -135,14 +136,14 @@ class _Classifier:
         return foreign[bad], kind[bad], at[bad]
 
     def orders_all(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
-        """Return for each record of `after` whether one known version orders all records of a run.
+        """Return, for each record of `after`, whether one known version orders a whole run.
 
         False means that the order is not decided, so that the pairs must be compared.
 
         Args:
             run: Run of each record of `before`, as in `Clocks.orders_all`.
             before: Indices of the records of the runs.
-            queried: Run that each record of `after` is compared with.
+            queried: Run with which each record of `after` is compared.
             after: Indices of the records that come later in the cell.
         """
         return self._clocks.orders_all(
@@ -155,11 +156,11 @@ class _Classifier:
         )
 
     def orders_strictest(self, run: Ints, before: Ints, queried: Ints, after: Ints) -> Bools:
-        """Return for each record of `after` whether it is ordered after a run.
+        """Return, for each record of `after`, whether it is ordered after a run.
 
-        Only records of the run by other programs count.
+        Only those records of the run count that other programs have made.
 
-        Of each program in the run, only the last access is compared, because it is published last.
+        For each program in the run, only its last access is compared, because it is published last.
         The arguments are those of `orders_all`.
         """
         order = order_by(run, self.program[before])
@@ -183,7 +184,7 @@ class _Classifier:
     def _needed_barrier(self, records: Ints) -> Ints:
         """Return the barrier count that a release must exceed to publish a record.
 
-        It is -1 for scalar accesses, which need no barrier.
+        The result is -1 for scalar accesses, which need no barrier.
         """
         return np.where(self._tile[records], self._barrier[records], -1)
 
@@ -212,7 +213,7 @@ def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tu
 
 
 def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
-    """Yield pairs of a load and an atomic in neighbouring runs of loads and of atomics."""
+    """Yield pairs of a load and an atomic from neighbouring runs of loads and of atomics."""
     position = np.flatnonzero(classifier.kind[index] != POLL)
     kind = classifier.kind[index[position]]
     run = np.flatnonzero(changes(cell[position], kind))
@@ -237,17 +238,17 @@ def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[
 def _between_long_runs(
     position: Ints, run: Ints, length: Ints, chosen: Ints, index: Ints, classifier: _Classifier
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield one racing pair for each two neighbouring runs that have such a pair.
+    """Yield one racing pair for every two neighbouring runs that have such a pair.
 
     Queries about whole runs decide most cases. The remaining pairs are compared for one access of
-    the second run at a time. This stops at the first pair that races, because one pair is enough
-    for a report.
+    the second run at a time. The comparison of two runs stops at the first pair that races, because
+    one pair is enough for a report.
 
     Args:
-        position: Positions in the cell order of the members of all runs, run by run.
+        position: Positions of the members of all runs in the order of the cell, run by run.
         run: Index in `position` at which each run begins.
         length: Number of members of each run.
-        chosen: Indices of the runs that are compared with the run after them.
+        chosen: Indices of the runs that are each compared with the following run.
         index: Record at each position.
         classifier: Decides which pairs of records race.
     """
@@ -257,7 +258,7 @@ def _between_long_runs(
     first = position[member]
     member, queried = ranges(run[chosen + 1], length[chosen + 1])
     second = position[member]
-    # All accesses of a program at one moment are ordered alike, so one of them is kept.
+    # All accesses of a program at one moment are ordered alike, so only one of them is kept.
     records = index[second]
     order = order_by(queried, classifier.moment[records], classifier.program[records])
     keys = (queried[order], classifier.moment[records][order], classifier.program[records][order])
@@ -271,7 +272,7 @@ def _between_long_runs(
     most = 1
     while len(queried):
         tick()
-        # Take the next `most` accesses of each second run; the number grows while none races.
+        # Take the next `most` accesses of each second run; `most` grows while no pair races.
         heads = np.flatnonzero(changes(queried))
         rank = np.arange(len(queried)) - np.repeat(heads, np.diff(np.append(heads, len(queried))))
         now = np.flatnonzero(rank < most)
@@ -281,7 +282,8 @@ def _between_long_runs(
         done[now] = classifier.orders_strictest(
             owner, index[first], queried[now], index[second[now]]
         )
-        # The first access of each second run that is not known to be ordered after the first run.
+        # For each second run, take the first access that is not known to be ordered after the first
+        # run.
         open_ = now[~done[now]]
         open_ = open_[changes(queried[open_])]
         member, which = ranges(begin[queried[open_]], size[queried[open_]])

@@ -17,7 +17,7 @@ _CLOSE = 8
 
 
 def order_by(*columns: NDArray[np.integer]) -> Ints:
-    """Return the permutation that sorts by the columns, the first one major; the sort is stable."""
+    """Return the stable permutation that sorts by the columns; the first column is the main key."""
     count = len(columns[0])
     if count == 0:
         return np.empty(0, np.int64)
@@ -34,10 +34,10 @@ def order_by(*columns: NDArray[np.integer]) -> Ints:
         key |= column.astype(np.int64) - low
     if sum(bits) + index_bits > 63:
         return np.argsort(key, kind="stable")
-    # Sorting keys that contain their index is faster than np.argsort, and stable.
+    # Sorting keys that contain their index is faster than np.argsort, and it is stable.
     key <<= index_bits
     key |= np.arange(count)
-    # Records arrive as a few ascending runs, which the stable (merge) sort handles in linear time.
+    # Records arrive as a few ascending runs, which the stable merge sort handles in linear time.
     runs = np.count_nonzero(key[1:] < key[:-1]) + 1
     if runs > 1:
         key.sort(kind="stable" if _LONG_RUN * runs < count else "quicksort")
@@ -55,7 +55,7 @@ def changes(*columns: NDArray[np.integer]) -> Bools:
 
 
 def count_less(ascending: Ints, values: Ints) -> Ints:
-    """Return the number of ascending numbers that are less than each value, as `np.searchsorted`.
+    """Return, for each value, how many ascending numbers are less, like `np.searchsorted`.
 
     If the numbers are dense in their range, a lookup table over the range is used, which is faster
     than a binary search.
@@ -65,7 +65,7 @@ def count_less(ascending: Ints, values: Ints) -> Ints:
     low, high = int(ascending[0]), int(ascending[-1])
     if high - low > _CLOSE * len(ascending) or len(values) < len(ascending):
         return np.searchsorted(ascending, values)
-    # table[i] is the count of numbers that are less than low + i.
+    # table[i] is the number of numbers that are less than low + i.
     table = np.zeros(high - low + 2, np.int64)
     np.cumsum(np.bincount(ascending - low), out=table[1:])
     return table[np.clip(values - low, 0, high - low + 1)]

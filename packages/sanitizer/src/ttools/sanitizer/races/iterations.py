@@ -47,14 +47,15 @@ def iteration_rows(
     waits_at_exchanges: bool,
     synchronises: bool = False,
 ) -> Rows:
-    """Return the conflicts between loads and later sites' stores by other threads of a program.
+    """Return conflicts of loads with stores of later sites by other threads of a program.
 
     Args:
         records: Access records, sorted by start.
         sites: Sites of the launch in program order.
         classes: Class of each site.
         waits_at_exchanges: True if threads wait for each other where they exchange values.
-        synchronises: True if the launch synchronises; then threads must not wait at exchanges.
+        synchronises: True if the launch synchronises; in this case, `waits_at_exchanges` must be
+            False.
     """
     clashes = iteration_clashes(sites, classes) & reach_into(records, len(sites))
     stretch = column(records, "epoch")
@@ -75,8 +76,8 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
     apart = stretch[chosen]
     # An exchange orders a load before it and a store after it, because the exchanged values depend
     # on the load and the stored values depend on the exchange. It does not order a store and a
-    # later load: Triton may move the exchange to before the store. So the sections are used only
-    # for pairs of a load and a later store.
+    # later load, because Triton may move the exchange to before the store. Sections are therefore
+    # used only for pairs of a load and a later store.
     orders = [(is_store, np.zeros_like(apart)), (~is_store, apart)]
     for cell, index in cells.blocks(np.arange(len(mine))):
         for is_first, between in orders:
@@ -87,9 +88,10 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
 
 
 def _stays_in_place(mine: Records, is_store: Bools, owner: Ints) -> bool:
-    """Return whether each store writes the bytes that its thread has loaded, each byte once.
+    """Return whether each store writes bytes that its own thread has loaded, each byte once.
 
-    This is the usual case, as in `store(p, f(load(p)))`, and needs no search for conflicts.
+    This is the usual case, as in `store(p, f(load(p)))`, in which no search for conflicts is
+    needed.
     """
     if is_store.all() or not is_store.any() or (owner == owner[0]).all():
         return True
@@ -109,13 +111,14 @@ def _meet(
     is_first: Bools,
     is_store: Bools,
 ) -> tuple[Ints, Ints, Ints]:
-    """Return pairs of accesses of different threads that nothing separates, at most one per cell.
+    """Return pairs of unseparated accesses by different threads, at most one pair per cell.
 
-    The first access of a pair is one of those marked by `is_first`. No barrier and no new section
-    (`stretch`) lies between the two. Of two accesses in one iteration, the load comes first.
+    The first access of a pair is marked by `is_first`. No barrier and no start of a section
+    (`stretch`) lies between the two accesses. Of two accesses in one iteration, the load comes
+    first.
 
     Returns:
-        The first access and the second access of each pair, and its cell.
+        The first access, the second access and the cell of each pair.
     """
     mine = records.take(index)
     keys = (cell, mine["program"], mine["barrier"], stretch[index], mine["epoch"])
@@ -126,7 +129,7 @@ def _meet(
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(cell))))
     none = len(cell)
     position = np.arange(none)
-    # The first marked access of each group, and the first marked one by another thread than that.
+    # The first marked access of each group, and the first marked access by a different thread.
     first = np.minimum.reduceat(np.where(firsts, position, none), heads)
     thread = by[np.minimum(first, none - 1)][group]
     other = np.minimum.reduceat(np.where(firsts & (by != thread), position, none), heads)

@@ -1,9 +1,9 @@
 """Elements that several lanes of one store write, regardless of the values.
 
-The log contains the accesses of a program in program order, and within one execution of a store,
-lane numbers ascend. A lane number that does not ascend therefore begins a new execution.
-Consecutive executions whose masks enable ascending, disjoint sets of lanes cannot be distinguished
-from a single execution.
+The log contains the accesses of a program in program order. Within one execution of a store, lane
+numbers ascend. A lane number that does not ascend therefore begins a new execution. Consecutive
+executions whose masks enable ascending, disjoint sets of lanes cannot be distinguished from a
+single execution.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def shared_lanes(
     """Return the stores whose lanes share elements, one entry for each operation.
 
     Args:
-        accesses: `ACCESS` records, those of each program in program order.
+        accesses: `ACCESS` records; the records of each program are in program order.
         sites: Sites of the launch; the records index them.
-        operations: Operation that each site belongs to. Unrolled code has several sites for one
+        operations: Operation to which each site belongs. Unrolled code has several sites for one
             operation.
     """
     tiles = np.array([site.kind == "store" and site.numel > 1 for site in sites], np.bool_)
@@ -64,7 +64,7 @@ def _executions(mine: Records, operation: Ints) -> Ints:
     )
     ordinals = np.empty(len(order), np.int64)
     ordinals[order] = ordinal
-    # The sites of an unrolled operation count as one execution if each was executed once only.
+    # The sites of an unrolled operation count as one execution if each site was executed only once.
     order = order_by(program, operation)
     heads = np.flatnonzero(changes(program[order], operation[order]))
     length = np.diff(np.append(heads, len(order)))
@@ -80,7 +80,7 @@ def _executions(mine: Records, operation: Ints) -> Ints:
 
 
 def _by_operation(meets: Ints, operation: Ints, mine: Records) -> list[Ints]:
-    """Group the records that overlap an earlier one by operation, lowest program first."""
+    """Group the records that overlap an earlier record by operation, lowest program first."""
     order = order_by(operation[meets], mine["program"][meets])
     meets = meets[order]
     heads = np.flatnonzero(changes(operation[meets]))

@@ -1,9 +1,9 @@
 """Overlapping intervals: clusters, cells, and the pairs of sites that share a cell.
 
 A *cell* is a maximal run of bytes in which no interval starts or ends. For example, the intervals
-[0, 8) and [4, 12) form the cells [0, 4), [4, 8) and [8, 12), and both cover the second one. All
-intervals that cover a cell share every byte of it, so that it suffices to compare them once for
-each cell. Every function takes intervals sorted by their start.
+[0, 8) and [4, 12) form the cells [0, 4), [4, 8) and [8, 12), and both intervals cover the second
+cell. All intervals that cover a cell share every byte of it, so that it suffices to compare them
+once for each cell. Every function takes intervals sorted by their start.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ THIN = 4
 class Meetings:
     """A table with one row for each cell and each pair of clashing sites that access it.
 
-    `first` and `second` index the intervals of the lowest two different owners.
+    `first` and `second` are indices of the intervals of the two lowest different owners.
     """
 
     start: Ints
@@ -37,7 +37,7 @@ class Meetings:
 
 
 def overlapping(start: Ints, end: Ints) -> Bools:
-    """Return a mask of the intervals that overlap another one."""
+    """Return a mask of the intervals that overlap another interval."""
     joined = np.zeros(len(start) + 1, np.bool_)
     if len(start) > 1:
         np.less(start[1:], np.maximum.accumulate(end)[:-1], out=joined[1:-1])
@@ -64,7 +64,7 @@ class Cells:
     """
 
     def __init__(self, start: Ints, end: Ints) -> None:
-        # Both parts are sorted or nearly so, which the stable sort merges in linear time.
+        # Both parts are sorted or nearly sorted, so the stable sort merges them in linear time.
         bounds = np.sort(np.concatenate([start, end]), kind="stable")
         self.cuts = bounds[changes(bounds)]
         self.low = np.searchsorted(self.cuts, start)
@@ -120,7 +120,7 @@ def meetings(start: Ints, end: Ints, site: Ints, owner: Ints, clash: Bools) -> M
 
 
 def _lowest_two(cells: Cells, site: Ints, owner: Ints) -> Ints:
-    """Return the intervals of the lowest two owners among those with equal site and bytes."""
+    """Return the intervals of the two lowest owners among intervals with equal site and bytes."""
     order = order_by(cells.low, cells.width, site, owner)
     same = changes(cells.low[order], cells.width[order], site[order])
     one, two = _heads(same, same | changes(owner[order]))
@@ -146,7 +146,7 @@ def _meet(
     at, by = site[index], owner[index]
     group = changes(cell, at)
     one, two = _heads(group, group | changes(by))
-    # From here on, a row represents one site in one cell.
+    # From here on, each row represents one site in one cell.
     cell, at = cell[one], at[one]
     lowest = index[one]
     next_lowest = np.where(two >= 0, index[two], -1)
@@ -164,15 +164,15 @@ def _meet(
 def _lowest_pair(
     lowest: Ints, next_lowest: Ints, owner: Ints, a: Ints, b: Ints
 ) -> tuple[Ints, Ints]:
-    """Return intervals of a and b whose owners differ and are the lowest possible.
+    """Return intervals of `a` and `b` with different owners that are the lowest possible.
 
-    One of them is -1 if both sets consist of the same single owner.
+    One of the two is -1 if both sets have only one owner, and it is the same.
     """
     one, other = lowest[a], lowest[b]
     equal = owner[one] == owner[other]
     after_a, after_b = next_lowest[a], next_lowest[b]
-    # If both sets begin with the same owner, keep it on one side and advance on the other one:
-    # advance in the set whose next owner is lower.
+    # If both sets begin with the same owner, keep this owner in one set and advance to the next
+    # owner in the other set. The set to advance is the one whose next owner is lower.
     keep_a = (after_b >= 0) & ((after_a < 0) | (owner[after_b] <= owner[after_a]))
     return (
         np.where(equal & ~keep_a, after_a, one),

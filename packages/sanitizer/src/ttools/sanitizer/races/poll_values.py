@@ -32,18 +32,19 @@ from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.abi.reread_values import Synchronised
 from ttools.sanitizer.races.records import ACQUIRE, BLIND, OVERWRITES, RELEASE
 
-#: Largest number of accesses of a launch, and of updates of what programs know, until
-#: `EarliestReads` stops choosing values.
+#: Maximum number of accesses of a launch, and of updates of what programs know. When either is
+#: exceeded, `EarliestReads` stops choosing values.
 _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
-#: Largest number of polls of a launch that return the same version again. Each of them calls a
-#: Python function.
+#: Maximum number of polls of a launch that return the same version again. Each of these polls calls
+#: a Python function.
 _MOST_WAITS = 1 << 15
-#: Number of versions that consecutive polls return one by one; later steps double in size.
+#: Number of versions that consecutive polls return one by one; after that, the steps double in
+#: size.
 _ONE_BY_ONE = 64
-#: Largest number of times that the oldest version is returned again to a poll whose loop executes
+#: Maximum number of times that the oldest version is returned again to a poll whose loop executes
 #: other synchronising accesses between polls.
 _MOST_SHOWN = 8
-#: Size of the largest words in bytes; bounds the search for overlapping words.
+#: Size in bytes of the largest words; it bounds the search for overlapping words.
 _LARGEST = 8
 
 _Known: TypeAlias = dict[int, int]
@@ -52,7 +53,7 @@ _Known: TypeAlias = dict[int, int]
 
 @dataclass(slots=True)
 class _Word:
-    """The history of the values of a word; a version is an index into it.
+    """The history of the values of a word; a version is an index into this history.
 
     Attributes:
         size: Size of the word in bytes.
@@ -92,7 +93,8 @@ class _Poll:
 
     Attributes:
         version: Version that the poll returned.
-        others: Number of other synchronising accesses that the program had executed before.
+        others: Number of other synchronising accesses that the program had executed before this
+            poll.
         steps: Number of times that the wait has advanced to a newer version.
         shown: Number of earlier polls that returned the same version after other accesses.
     """
@@ -110,8 +112,9 @@ class EarliestReads:
     `seen` is called for each synchronising access in memory order.
 
     Attributes:
-        earlier: Maps the `seq` of each poll that returned an earlier value, or did not acquire what
-            polls by others released, to the `seq` of the access that wrote its value.
+        earlier: Maps the `seq` of a poll to the `seq` of the access that wrote the polled value. It
+            contains the polls that returned an earlier value or did not acquire what polls by other
+            programs had released.
     """
 
     earlier: dict[int, int] = field(default_factory=dict)
@@ -126,7 +129,8 @@ class EarliestReads:
     def seen(self, access: Synchronised) -> int | None:
         """Return the value that an access returns, or None for its actual value.
 
-        None is returned for overlapping words and after the limits of this module.
+        None is returned for overlapping words, and for all accesses after a limit of this module is
+        exceeded.
         """
         word = self._word(access)
         if word is None or self._is_enough:
@@ -180,11 +184,11 @@ class EarliestReads:
         return word if word.size == access.size else None
 
     def _next(self, access: Synchronised, last: _Poll | None, word: _Word, known: _Known) -> _Poll:
-        """Return the version for a poll: the oldest one, or the next one if its wait continues.
+        """Return the version for a poll: the oldest one or, if its wait continues, the next one.
 
         A wait continues if its program has executed no other synchronising access since the last
-        poll. Otherwise the poll begins a new wait, but after `_MOST_SHOWN` repetitions of the
-        oldest version it continues the old one, so that the loop makes progress.
+        poll. Otherwise, the poll begins a new wait. After `_MOST_SHOWN` repetitions of the oldest
+        version, however, it continues the old wait, so that the loop makes progress.
         """
         lowest = max(word.floor, known.get(access.address, 0))
         others = self._others.get(access.program, 0)
@@ -198,7 +202,7 @@ class EarliestReads:
         return _Poll(min(max(lowest, version), word.latest), others, steps)
 
     def _change(self, access: Synchronised, word: _Word, known: _Known) -> None:
-        """Record the value that the access leaves in the word and the knowledge it publishes."""
+        """Record the value that an access leaves in a word, and the knowledge that it publishes."""
         if access.flags & REREADS:
             if access.flags & RELEASE:
                 word.pollers.add(access.program)
@@ -223,5 +227,5 @@ class EarliestReads:
 
 
 def _read(access: Synchronised) -> int:
-    """Return the word after the access as an unsigned integer."""
+    """Return the value of the word after an access, as an unsigned integer."""
     return int.from_bytes(ctypes.string_at(access.address, access.size), "little")

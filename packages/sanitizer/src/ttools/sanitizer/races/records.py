@@ -47,7 +47,7 @@ before it.
 
 
 def column(records: Records, name: str) -> Ints:
-    """Return a contiguous copy of a column; the fields of structured arrays are slow to read."""
+    """Return a contiguous copy of a column, as fields of structured arrays are slow to read."""
     return records[name].astype(np.int64)
 
 
@@ -68,7 +68,7 @@ class Site:
             access.
         volatile: True for a volatile or atomic load, which never conflicts with an atomic.
         local: True for an atomic whose scope is its own program (`cta`).
-        order: Axis of the tile that each entry of `shape` belongs to; row-major if empty.
+        order: Axis of the tile to which each entry of `shape` belongs; row-major if empty.
     """
 
     kind: AccessKind
@@ -100,8 +100,9 @@ class SharedLanes:
     """A store that writes some elements from several lanes.
 
     Attributes:
-        first: One such lane of the lowest program that has any.
-        count: Upper bound of the number of lanes that write an element that a lower lane wrote.
+        first: A lane that shares an element, from the lowest program with such lanes.
+        count: Upper bound of the number of lanes that write an element which a lower lane has also
+            written.
         programs: Number of programs that have such lanes.
     """
 
@@ -112,10 +113,10 @@ class SharedLanes:
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The bytes that several stores wrote; a replay compares the values stored there.
+    """The bytes to which several stores wrote; a second run compares the stored values.
 
     Args:
-        ranges: Disjoint `(start, end)` in ascending order; incomplete if `cut`.
+        ranges: Disjoint `(start, end)` in ascending order; incomplete if `cut` is True.
         cut: True if ranges were left out.
     """
 
@@ -134,7 +135,8 @@ class Conflict:
         second: Second access of the example.
         start: First byte that both accesses of the example touch.
         end: End of the bytes, beginning at `start`, that the two elements share.
-        count: Number of distinct elements in conflict, in elements of the second site's size.
+        count: Number of distinct elements in conflict, counted in elements of the second site's
+            size.
         lanes: Number of element accesses at the two sites that touch bytes in conflict.
         programs: Number of programs that touch bytes in conflict at one of the two sites.
         missing_barrier_site: Site of the release that needs a barrier before it, or None.

@@ -1,7 +1,7 @@
 """A sorted table of the releases of a launch that answers queries for many accesses at once.
 
 Rows are grouped by program and sequence (`vector_clocks` defines sequences and versions). Within a
-group the version, the epoch and the barrier count all ascend, so that each query is a binary
+group, the version, the epoch and the barrier count all ascend, so that each query is a binary
 search.
 """
 
@@ -16,16 +16,16 @@ UNKNOWN = -1
 
 
 class Ascending:
-    """A column that ascends within each group and is searched in many groups at once."""
+    """A column that ascends within each group and can be searched in many groups at once."""
 
     def __init__(self, group: Ints, column: Ints) -> None:
         self._span = int(column.max(initial=0)) + 2
         self._keys = group * self._span + column
 
     def count(self, group: Ints, value: Ints, side: str) -> Ints:
-        """Return the number of rows of this and earlier groups that are less than the value.
+        """Return the number of rows in this and all earlier groups that are less than a value.
 
-        With `side="right"` equal rows are counted as well.
+        With `side="right"`, equal rows are counted as well.
         """
         inside = np.clip(value, -1, self._span - 1)
         keys = group * self._span + inside
@@ -59,7 +59,7 @@ class Releases:
         self._by_barrier = Ascending(group, syncs["barrier"][self._moment])
 
     def groups(self, program: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the groups of each program: group, its sequence, and the index into `program`."""
+        """Return the groups of all programs: group, its sequence, and the index into `program`."""
         low = count_less(self._program, program)
         high = count_less(self._program, program + 1)
         group, owner = ranges(low, high - low)
@@ -70,12 +70,12 @@ class Releases:
         return count_less(self._program, program + 1) - count_less(self._program, program)
 
     def newest(self, group: Ints, version: Ints) -> Ints:
-        """Return the moment of the last release of each group up to a version, or -1."""
+        """Return the moment of the last release of each group up to the given version, or -1."""
         at = self._by_version.count(group, version, "right") - 1
         return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
 
     def shared_sequences(self, program: Ints, most: int) -> Ints:
-        """Return the sequences of each program that the largest number of programs release into.
+        """Return, for each program, those of its sequences into which the most programs release.
 
         Args:
             program: Programs to look up.
@@ -98,7 +98,7 @@ class Releases:
 
         Args:
             program: Program of each access.
-            sequence: Sequence in which the release is searched, or -1.
+            sequence: Sequence in which the release is sought, or -1.
             epoch: Epoch of each access.
             barrier: Barrier count that a release must exceed to publish the access.
         """

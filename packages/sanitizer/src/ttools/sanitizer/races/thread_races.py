@@ -1,4 +1,4 @@
-"""Races between the threads of one program: accesses to a stored tile without a barrier between.
+"""Races between the threads of one program: accesses to a stored tile with no barrier in between.
 
 The compiler's layouts decide which thread accesses an element, and they are not known before the
 kernel is compiled for a GPU. The analysis uses this rule instead: two operations on tiles of the
@@ -19,7 +19,7 @@ from ttools.sanitizer.races.records import Bools, Ints, Records, Site
 
 
 def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:
-    """Return a mask of the records whose site may race with another site in its address range."""
+    """Return a mask of records whose site may race with another site in the same address range."""
     pairs = thread_clashes(sites, classes) & reach_into(records, len(sites))
     concerned = np.logical_or(pairs.any(0), pairs.any(1))
     return np.asarray(np.asarray(concerned)[records["site"]])
@@ -43,9 +43,9 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
         sites: Sites of the launch in program order.
         classes: Class of each site.
     """
-    # Accesses conflict only between two barriers of one program, so each such section gets its
-    # own copy of the address space. Ranks of bounds replace addresses, so that all copies fit into
-    # 64 bits.
+    # Accesses conflict only if they lie between the same two barriers of one program, so each such
+    # section gets its own copy of the address space. Ranks of the bounds replace addresses, so that
+    # all copies fit into 64 bits.
     cuts = Cells(records["start"], records["end"]).cuts
     order = order_by(records["program"], records["barrier"], records["start"], records["epoch"])
     within = records.take(order)
@@ -65,8 +65,8 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
 def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
     """Return a thread number for each record, by the rule of the module's docstring.
 
-    Numbers of two records are comparable only if the records share a byte: then they are equal
-    exactly if the same thread accesses it.
+    The numbers of two records are comparable only if the records share a byte. In this case, they
+    are equal if and only if the same thread accesses the byte.
     """
     keys = [_layout_key(site) for site in sites]
     layouts = sorted(set(keys))
@@ -81,7 +81,7 @@ def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
 
 
 def _layout_key(site: Site) -> tuple[int, ...]:
-    """Return a key that is equal for sites at which equal lanes belong to the same thread."""
+    """Return a key that is equal for two sites if equal lanes belong to the same thread at both."""
     axes = [n for n, extent in enumerate(site.shape) if extent > 1]
     order = site.order or range(len(site.shape))
     kept = sorted(order[n] for n in axes)

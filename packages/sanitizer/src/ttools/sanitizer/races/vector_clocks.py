@@ -41,9 +41,10 @@ class Published:
 
     Attributes:
         releases: Moments of the accesses that release, ascending.
-        sequence: Sequence at the location after each access; numbers from 0.
+        sequence: Sequence at the location after each access, as a number from 0.
         version: Version of that sequence after each access; 0 before the first release.
-        previous: Sequence at the location before each access; -1 for the first access there.
+        previous: Sequence at the location before each access; -1 for the first access to the
+            location.
     """
 
     releases: Ints
@@ -56,7 +57,7 @@ def published(locations: Ints, flags: Ints) -> Published:
     """Assign sequences and versions to the accesses of each location.
 
     Args:
-        locations: Location of each access, in memory order; numbers from 0.
+        locations: Location of each access in memory order, as a number from 0.
         flags: Flags of each access.
     """
     order = order_by(locations, np.arange(len(locations)))
@@ -68,7 +69,7 @@ def published(locations: Ints, flags: Ints) -> Published:
     length = np.diff(np.append(heads, len(order)))
     numbers = np.repeat(np.arange(len(heads)), length)
     count = np.cumsum(releases)
-    # A release that begins a sequence is its first version.
+    # A release that begins a sequence is the first version of the sequence.
     versions = count - np.repeat((count - releases)[heads], length)
     previous = np.where(fresh, -1, np.append(-1, numbers[:-1]))
     columns = []
@@ -83,7 +84,7 @@ class Replay:
     """Vector clocks of any launch, computed by native code.
 
     Args:
-        locations: Location of each access, in memory order; numbers from 0.
+        locations: Location of each access in memory order, as a number from 0.
         programs: Program of each access.
         flags: Flags of each access.
         history: Sequences and versions of the locations.
@@ -138,7 +139,7 @@ class Replay:
         self._rows += len(copied)
 
     def newest(self, sequence: Ints, moment: Ints) -> Ints:
-        """Return the newest version of each sequence that is known at each moment; 0 if none is.
+        """Return, for each query, the newest version of a sequence known at a moment; 0 if none.
 
         Args:
             sequence: Sequence of each query, as numbered by `published`.
@@ -149,7 +150,7 @@ class Replay:
         return self._answers(keys, values, sequence, moment)
 
     def latest(self, program: Ints, moment: Ints) -> Ints:
-        """Return the last release of each program that is known at each moment, or -1.
+        """Return, for each query, the last release of a program that is known at a moment, or -1.
 
         Args:
             program: Releasing program of each query.
@@ -160,16 +161,16 @@ class Replay:
         return self._answers(self._owner[releases], releases + 1, queried, moment) - 1
 
     def knows_all(self, group: Ints, needed: Ints, queried: Ints, moment: Ints) -> Bools:
-        """Return for each moment whether the program knows all releases of a group.
+        """Return, for each moment, whether its program knows all releases of a group.
 
-        A later release of the same program counts as well. Releases by the program of the moment
-        itself are skipped.
+        Instead of a release, a later release of the same program may be known. Releases by the
+        moment's own program are skipped.
 
         Args:
             group: Group of each needed release, ascending; a program occurs at most once in a
                 group.
             needed: Moment of each needed release.
-            queried: Group that each moment is compared with.
+            queried: Group with which each moment is compared.
             moment: Moment of the last sync record of the querying program; -1 if there is none.
         """
         owner = self._owner[needed]
@@ -219,15 +220,16 @@ class Replay:
         return result
 
     def _answers(self, keys: Ints, values: Ints, queried: Ints, moment: Ints) -> Ints:
-        """Return the largest value of a key that is known at each moment; 0 if none is.
+        """Return, for each query, the largest value of a key known at a moment; 0 if none is.
 
         Args:
-            keys: Key of each release; numbers from 0.
+            keys: Key of each release, as a number from 0.
             values: Value of each release; positive, and ascending for each key.
             queried: Key of each query.
             moment: Moment of each query.
         """
-        # Keys with close first releases share a replay, so that each replay covers few records.
+        # Keys whose first releases are close together share a replay, so that each replay covers
+        # few records.
         first = np.full(
             int(max(keys.max(initial=-1), queried.max(initial=-1))) + 1, len(self._steps)
         )
@@ -257,7 +259,7 @@ class Replay:
         return result
 
     def _mark(self, begin: int, end: int, keys: Ints, values: Ints, place: Ints) -> None:
-        """Record which clock entry each release sets, and to which value."""
+        """Record which clock entry each release sets, and the value to which it sets the entry."""
         low, high = np.searchsorted(self._history.releases, (begin, end))
         moments = self._history.releases[low:high]
         here = place[keys[low:high]]
@@ -277,8 +279,8 @@ class Chains:
 
     def __init__(self, programs: Ints, flags: Ints, history: Published) -> None:
         self._sequence = history.sequence
-        # An acquire learns the current version, and versions only grow, so the knowledge of a
-        # program is the running maximum over its acquires.
+        # An acquire learns the current version, and versions only grow. The knowledge of a program
+        # is therefore the running maximum over its acquires.
         order = order_by(programs, np.arange(len(programs)))
         group = np.cumsum(changes(programs[order]))
         learned = np.where(flags[order] & ACQUIRE, history.version[order], 0)
@@ -287,7 +289,7 @@ class Chains:
         self._newest[order] = np.maximum.accumulate(group * span + learned) - group * span
 
     def newest(self, sequence: Ints, moment: Ints) -> Ints:
-        """Return the newest version of each sequence known at each moment, as `Replay.newest`."""
+        """Return the newest version of each sequence known at each moment; see `Replay.newest`."""
         if len(self._sequence) == 0:
             return np.zeros(len(sequence), np.int64)
         mine = (moment >= 0) & (self._sequence[moment] == sequence)
@@ -295,9 +297,9 @@ class Chains:
 
 
 def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
-    """Return whether each program uses one location only and every release is a read-modify-write.
+    """Return whether each program uses only one location and all releases are read-modify-writes.
 
-    Then each location has one sequence, and a program's clock is a single version.
+    If so, each location has one sequence, and a program's clock is a single version.
     """
     if np.any((flags & (RELEASE | RMW)) == RELEASE):
         return False

@@ -1,1 +1,1 @@
-"""Hashes of the order of evaluation: which results have equal bits on a GPU."""
+"""Hashes of the order of evaluation, which show the results that have equal bits on a GPU."""

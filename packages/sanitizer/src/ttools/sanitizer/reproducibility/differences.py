@@ -1,4 +1,4 @@
-"""Compares hashes of launches, and finds the first difference of two expression trees."""
+"""Compares hashes of launches, and finds the first difference between two expression trees."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compare(first: Hashed, second: Hashed) -> Comparison:
 
 
 def compare_runs(hashes: Hashed) -> Comparison:
-    """Return whether elements depend on the order in which programs run."""
+    """Determine whether elements depend on the order in which programs run."""
     is_unknown = (hashes & UNSURE) != 0
     return _comparison(((hashes & ORDERED) != 0) & ~is_unknown, is_unknown)
 
@@ -74,10 +74,11 @@ class StoredComparison:
     Attributes:
         verdict: The answer for all elements together.
         elements: Number of elements that were compared.
-        reason: Why the verdict is `unknown` or `differs`; empty if `stored` shows it.
+        reason: Reason why the verdict is `unknown` or `differs`; empty if `stored` shows the
+            reason.
         place: Source line of the reason, if known.
         stored: The two tensors with the first element that differs or is unknown.
-        number: Index of this element in both tensors.
+        number: Index of this element in both tensors' arrays of elements.
     """
 
     verdict: Verdict
@@ -98,8 +99,8 @@ class StoredComparison:
 def compare_launches(first: HashedKernelRun, second: HashedKernelRun) -> StoredComparison:
     """Compare what two launches with equal arguments have stored.
 
-    If only some programs of the launches were followed, the elements are compared that programs
-    of both have stored.
+    If only some programs of the launches were followed, only elements are compared that followed
+    programs of both launches have stored.
 
     Args:
         first: A launch in one configuration, for one target.
@@ -143,7 +144,7 @@ def compare_launches(first: HashedKernelRun, second: HashedKernelRun) -> StoredC
 
 
 def _by_argument(launch: HashedKernelRun) -> dict[tuple[str, int, int], StoredTensor]:
-    """Return what a launch has stored by name, size of an element, and number among these."""
+    """Return what a launch has stored, by name, element size, and number among equal ones."""
     result: dict[tuple[str, int, int], StoredTensor] = {}
     for stored in launch.stored:
         number = sum(key[:2] == (stored.name, stored.size) for key in result)
@@ -154,7 +155,7 @@ def _by_argument(launch: HashedKernelRun) -> dict[tuple[str, int, int], StoredTe
 def _same_elements(
     first: StoredTensor, second: StoredTensor, is_part: bool
 ) -> tuple[StoredTensor, StoredTensor] | None:
-    """Return the elements that both have stored; None if they had to be the same and are not."""
+    """Return the elements that both have stored; None if they should be the same and are not."""
     if np.array_equal(first.elements, second.elements):
         return first, second
     if not is_part:
@@ -205,13 +206,14 @@ def first_difference(
 ) -> Difference | DifferentInputs | None:
     """Return the operation closest to the result at which two trees differ in structure.
 
-    If only inputs differ, these are returned; they may be results of earlier launches.
+    If only inputs differ, the first different inputs are returned; they may be results of earlier
+    launches.
 
     Args:
         first: The recorded operations of the first execution.
-        first_hash: Hash of its result.
+        first_hash: Hash of the result of the first execution.
         second: The recorded operations of the second execution.
-        second_hash: Hash of its result.
+        second_hash: Hash of the result of the second execution.
     """
     pairs = deque([(first_hash, second_hash)])
     tried: set[tuple[int, int]] = set()
@@ -236,8 +238,8 @@ def first_difference(
 
 
 def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:
-    """Return the last operation with a result of some hash, and the index of the element."""
-    number = np.uint64(wanted) | KEEPS  # sums with zero have the hash of the other operand
+    """Return the last operation that has a result with the given hash, and the element's index."""
+    number = np.uint64(wanted) | KEEPS  # a sum with zero has the hash of its other operand
     for step in reversed(steps):
         index = np.flatnonzero((step.result.reshape(-1) | KEEPS) == number)
         if len(index):
@@ -246,7 +248,7 @@ def _find(steps: Sequence[Step], wanted: int) -> tuple[Step, int] | None:
 
 
 def _operands(step: Step, index: int) -> list[int]:
-    """Return the hashes of the operands of one element."""
+    """Return the hashes of the operands from which one element was computed."""
     where: Any = np.unravel_index(index, step.result.shape)
     if step.axis is None:
         return [int(operand[where]) for operand in step.operands]
@@ -268,13 +270,13 @@ def _described(entry: tuple[Step, int] | None) -> str:
 # ---- machine code
 
 _KINDS = ("FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "DFMA", "DMUL", "DADD")
-#: Instructions that move a constant, or convert a half to f32: they add to or multiply by zero.
+#: Instructions that move a constant or convert a half to f32, by adding to or multiplying by zero.
 _MOVES = re.compile(r" HFMA2(?:\.\w+)* R\d+, -RZ, RZ,| HADD2\.F32 R\d+, -RZ,")
 _FUSED = ("FFMA", "HFMA2", "DFMA")
 
 
 def fusion_differs(first: HashedKernelRun, second: HashedKernelRun) -> str:
-    """Return why two kernels may fuse different products with sums; empty if they do not."""
+    """Return why two kernels may fuse products with sums differently; empty if they do not."""
     lines = sorted({*first.fusible, *second.fusible})
     kernels = first.compilation, second.compilation
     if not lines or kernels[0] is None or kernels[1] is None:
@@ -294,7 +296,7 @@ def fusion_differs(first: HashedKernelRun, second: HashedKernelRun) -> str:
 
 
 def _instructions(kernel: Compilation, lines: set[Line]) -> set[str]:
-    """Return the kinds of floating-point instructions at some lines."""
+    """Return the kinds of the floating-point instructions at the given lines."""
     kinds: set[str] = set()
     for line in annotate("sass", kernel.sass):
         here = line.location

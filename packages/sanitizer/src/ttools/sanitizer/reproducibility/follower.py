@@ -63,11 +63,11 @@ Line: TypeAlias = "tuple[str, int]"
 Rule: TypeAlias = "Callable[[HashFollower, str, Sequence[Any], Any], None]"
 
 
-#: The reason why a loaded element is unknown if torch may have computed it.
+#: The reason given for an unknown loaded element that torch may have computed.
 FOREIGN = "a load of memory that is neither an argument nor stored by a kernel"
 #: Stands for the lines of Triton's library, which contain the additions of a sum.
 LIBRARY: Line = ("", 0)
-#: All marks of a hash, and all bits that are no part of its number, as integers of Python.
+#: All marks of a hash, and all bits of a hash that are not part of its number, as Python integers.
 _MARKS, _LOW_BITS = int(MARKS), int(LOW_BITS)
 
 
@@ -77,7 +77,7 @@ class Step:
 
     Attributes:
         operation: Name of the operation.
-        text: Further properties that distinguish it, such as the order of a sum.
+        text: Further properties that distinguish the operation, such as the order of a sum.
         place: Source line of the operation.
         result: Hashes of the result.
         operands: Hashes of the operands, broadcast to the shape of the result; a sum has one
@@ -98,15 +98,16 @@ class AtomicSum:
     """The atomics on one element during a launch.
 
     Attributes:
-        kind: `fadd`, or another operation, whose result does not depend on the order.
+        kind: `fadd`, or another operation; only the result of `fadd` depends on the order.
         before: Hash of the element before the launch.
-        zero: Hash of +0.0 of the element's type, which is no summand.
+        zero: Hash of +0.0 in the element's type, which does not count as a summand.
         total: Sum of the hashes of the operands, which does not depend on their order.
         count: Number of operands of the sum.
         first: Hash of the first operand.
         differ: True if not all operands have the same hash.
         with_zero: True if an operand of a sum of floats was +0.0.
-        is_mixed: True if there were atomics of several kinds, whose order decides.
+        is_mixed: True if there were atomics of several kinds, so that their order affects the
+            result.
         marks: The marks of all operands.
         place: Source line of the last atomic.
     """
@@ -177,13 +178,13 @@ class HashFollower:
         orders: The orders of sums in the kernel that is compiled for the target.
         memory: Hashes of the elements in memory.
         launch: Number of the launch in the run, from 1.
-        foreign: Returns whether an element may be a result of torch, so that its bits are not
-            inputs; its arguments are the address, and whether the element is a float.
+        foreign: Returns whether an element may be a result of torch, so that its bits are not an
+            input. Its arguments are the address of the element and whether the element is a float.
         recorded: The program whose operations are recorded; None for no program.
         steps: The operations of that program.
         reasons: Why values are marked as unknown, with the first place of each reason.
         atomics: Lines with atomics whose order may change a result, with the number of elements.
-        untracked: Reason why some stores have no hashes; empty if all have.
+        untracked: Reason why some stores have no hashes; empty if all stores have hashes.
         fusible: Lines of products, and of the sums with which the compiler may fuse them.
     """
 
@@ -238,19 +239,19 @@ class HashFollower:
     def adjusted(
         self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
     ) -> Hashed:
-        """Return the hashes of a result. Subclasses may change or record them.
+        """Return the hashes of a result; subclasses may change or record them.
 
         Args:
             operation: Name of the operation.
             result: The result, whose hashes are to be set.
-            values: Its hashes according to the order of evaluation.
+            values: Hashes of the result according to the order of evaluation.
             text: The order of evaluation in words, if the operation has one.
             axis: The axis of a reduction; None for other operations.
         """
         return values
 
     def unknown(self, reason: str, handle: Handle, *operands: Handle) -> None:
-        """Mark a result as unknown, for a reason."""
+        """Mark a result as unknown for the given reason."""
         self.reasons.setdefault(reason, location())
         marked = combined(tag(reason), *map(_all_bits, operands))
         if marked.ndim:
@@ -259,7 +260,7 @@ class HashFollower:
         handle.shadow = Hashes(values.copy())
 
     def may_fuse(self, *products: Line | None) -> None:
-        """Note that the compiler may fuse products with the sum at the current line.
+        """Record that the compiler may fuse products with the sum at the current line.
 
         Args:
             products: Lines of the products; None for operands that are not products.
@@ -278,7 +279,7 @@ class HashFollower:
             self._undecided[program] = self._undecided.get(program, np.uint64(0)) | marks
 
     def _marks_of_programs(self, pointer: Handle, active: Any) -> Any:
-        """Return the marks of everything that the current programs store, by active lane."""
+        """Return, for each active lane, the marks of everything that its current program stores."""
         session = current()
         programs = session.group or [session.program]
         if not self._undecided.keys() & set(programs):
@@ -353,7 +354,7 @@ class HashFollower:
         result.shadow = Hashes(values)
 
     def _loaded(self, stored: StoredHashes, index: Any) -> Hashed:
-        """Return the hashes of loaded elements, which are marked if another program stored them."""
+        """Return the hashes of loaded elements; mark elements that another program has stored."""
         loaded: Hashed = stored.values[index].copy()
         raced = stored.is_stored(index) & (stored.launch[index] == self.launch)
         raced &= stored.program[index] != current().numbers[0]
@@ -369,10 +370,10 @@ class HashFollower:
         """Record the operands of atomics that return the old contents of memory.
 
         Args:
-            kind: `fadd`, or another operation, whose result does not depend on the order.
+            kind: `fadd`, or another operation; only the result of `fadd` depends on the order.
             pointer: Addresses of the elements.
             value: Operands of the atomics.
-            mask: Lanes that take part; None for all.
+            mask: Lanes that take part; None for all lanes.
             old: Contents of memory before each atomic.
         """
         shape = old.data.shape
@@ -422,7 +423,7 @@ class HashFollower:
 
 
 def line() -> Line | None:
-    """Return the file and line of the kernel that runs."""
+    """Return the file and line that the running kernel executes."""
     place = location()
     return None if place is None else (place.file, place.line)
 
@@ -438,7 +439,7 @@ def _active(mask: Handle | None, like: Handle) -> Any:
 
     Args:
         mask: The mask; None if all lanes are active.
-        like: The addresses or the result.
+        like: The addresses or the result of the access, which determine the shape.
     """
     if mask is None:
         return np.ones(like.data.shape, bool)
@@ -449,33 +450,33 @@ def _active(mask: Handle | None, like: Handle) -> Any:
 
 
 def _refuse_groups(reason: str) -> None:
-    """Refuse to follow several programs at once.
+    """Raise an error if several programs are followed at once.
 
     Raises:
-        GroupError: Programs run in groups.
+        GroupError: Programs run in groups; `reason` is the message.
     """
     if current().owned is not None:
         raise GroupError(reason)
 
 
 def _any(flags: Any, handle: Handle) -> bool:
-    """Return whether any flag is set, for one flag for each element of a value.
+    """Return whether any flag is set, given one flag for each element of a value.
 
     Raises:
-        DivergedError: This differs between the programs of a group.
+        DivergedError: The result differs between the programs of a group.
     """
     return bool(same_for_all(any_of_each(flags)) if handle.is_grouped else flags.any())
 
 
 def _all_bits(handle: Handle) -> Any:
-    """Return the united bits of the hashes of a value, for each program of a group."""
+    """Return the bitwise or of all hashes of a value, for each program of a group."""
     rows = hashes_of(handle).reshape(len(handle.data) if handle.is_grouped else 1, -1)
     united = np.bitwise_or.reduce(rows, axis=1)
     return united if handle.is_grouped else united[0]
 
 
 def _axis(axis: int, handle: Handle) -> int:
-    """Return the axis of a value's data that corresponds to an axis of the value."""
+    """Return the axis of a value's data array that corresponds to an axis of the value."""
     return axis % len(handle.shape) + handle.is_grouped
 
 
@@ -486,7 +487,7 @@ _TENSOR = re.compile(r"tensor<(?:\d+x)*([^<>]*(?:<[^<>]*>)?)>")
 
 
 def _handles(value: Any) -> list[Handle]:
-    """Return the values among the arguments of an operation."""
+    """Return the handles among the arguments of an operation."""
     if isinstance(value, Handle):
         return [value]
     if isinstance(value, (list, tuple, OpResults)):
@@ -495,12 +496,12 @@ def _handles(value: Any) -> list[Handle]:
 
 
 def _attributes(value: Any) -> str:
-    """Return the arguments that are not values, as text."""
+    """Return the arguments of an operation that are not handles, as text."""
     if isinstance(value, Handle):
         return "value"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_attributes, value))}]"
-    # Equal operations on tiles of different shapes have equal hashes.
+    # Shapes are removed, so that equal operations on tiles of different shapes have equal hashes.
     text = _TENSOR.sub(r"\1", str(value))
     return type(value).__name__ if " at 0x" in text else text
 
@@ -510,7 +511,8 @@ def is_float(handle: Handle) -> bool:
     return handle.element.text[0] in "fb" and handle.element.pointee is None
 
 
-#: Operations whose result has known bits if the operands have: they are exact, or rounded once.
+#: Operations whose result has known bits if the bits of the operands are known: these operations
+#: are exact, or they round once.
 _EXACT = frozenset(
     (
         *("fp_ext", "fp_trunc", "fneg", "fabs", "si_to_fp", "ui_to_fp", "bitcast", "select"),
@@ -528,7 +530,7 @@ _NEVER_FUSED = frozenset(
         *("fp_ext", "fp_trunc", "fabs"),
     )
 )
-#: The same for operations on float32, which have their own instructions.
+#: The same for float32 operations, which have instructions of their own.
 _NEVER_FUSED_F32 = frozenset(("exp", "exp2", "log2", "sin", "cos", "sqrt", "rsqrt"))
 
 
@@ -561,9 +563,10 @@ def _are_integers(operands: Sequence[Handle], result: Handle, totals: Any) -> bo
     """Return whether the sum of some floats is an exact integer, whatever the inputs are.
 
     Args:
-        operands: The operands, of which all must have been converted from integers, or be zero.
-        result: The value with the sums, whose type must be f32.
-        totals: The sums of the absolute values.
+        operands: The operands; for a result of True, each must be converted from integers or be
+            zero.
+        result: The value with the sums; for a result of True, its type must be f32.
+        totals: The sums of the absolute values of the operands.
     """
     others = [handle for handle in operands if not isinstance(handle.shadow, Integers)]
     if result.element.text != "f32" or len(others) == len(operands):
@@ -725,14 +728,14 @@ def _gather(f: HashFollower, operation: str, arguments: Sequence[Any], result: H
 
 # ---- reductions and products of matrices
 
-#: Combine functions whose result depends neither on the order nor on repeated elements.
+#: Combine functions whose result depends on neither the order nor the repetition of elements.
 _EXTREMA = frozenset(
     (
         *("_elementwise_max", "_elementwise_min", "_or_combine"),
         *("_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left"),
     )
 )
-#: The operation of a combine function on floats, as an operation on two operands.
+#: The operation on two floats that corresponds to a combine function.
 _FLOAT_EXTREMA = {"_elementwise_max": "maxnumf", "_elementwise_min": "minnumf"}
 
 
@@ -805,7 +808,7 @@ def _scan(f: HashFollower, operation: str, arguments: Sequence[Any], results: An
 def _python_reduction(
     f: HashFollower, operation: str, arguments: Sequence[Any], results: Any
 ) -> None:
-    """Mark a reduction or scan with a combine function of the user."""
+    """Mark the results of a reduction or scan with a user-defined combine function as unknown."""
     handles, function = arguments
     name = getattr(function, "__name__", "a function")
     for result in _handles(results):
@@ -833,7 +836,7 @@ def _dot(f: HashFollower, operation: str, arguments: Sequence[Any], result: Hand
         f.unknown(order, result, a, b, c)
         return
     attributes = _attributes([x for x in arguments if not isinstance(x, Handle)])
-    # On the same GPU, `mma` and `wgmma` give equal bits; this was measured for sums in f32.
+    # On the same GPU, `mma` and `wgmma` give equal bits for sums in f32; this was measured.
     unit = "" if c.element.text == "f32" else order.unit
     kind = tag(f"{order} {unit} {a.element.text} {c.element.text} {attributes}")
     rows, columns = [], []
@@ -901,7 +904,7 @@ def _branch(f: HashFollower, operation: str, arguments: Sequence[Any], result: A
         f.undecided(f"a branch depends on {what}", UNKNOWN | marks)
 
 
-#: The rule of each operation, by builder method. All others work lane by lane.
+#: The rule of each operation, by builder method. All other operations work lane by lane.
 RULES: dict[str, Rule] = {
     "create_select": _select,
     "create_splat": _moving(_moved_splat),

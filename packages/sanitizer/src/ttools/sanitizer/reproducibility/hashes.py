@@ -1,16 +1,17 @@
 """Hashes of expression trees, one for each element of a tile.
 
-The hash of a known value is that of its type and bits. The hash of a computed value combines the
+The hash of a known value is a hash of its type and bits. The hash of a computed value combines the
 operation and the hashes of its operands. The three lowest bits are marks, which every result
-inherits from its operands. The next bit is set if adding +0.0 leaves the value as it is, and
-three further bits name the operation of a maximum or minimum.
+inherits from its operands. The next bit is set if adding +0.0 leaves the value as it is, and three
+further bits name the operation of a maximum or minimum.
 
-Padding adds zeros. Therefore `x + 0.0` has the hash of `x` with that bit, whatever `x` is, and
-`(x + 0.0) + y` that of `x + y` with the bit: both sums have the same bits for all `x` and `y`,
-because a sum is -0.0 only if both operands are, and is the same NaN for every NaN.
+Padding adds zeros. Therefore, the hash of `x + 0.0` is the hash of `x` with that bit set, whatever
+`x` is. The hash of `(x + 0.0) + y` is the hash of `x + y` with that bit set. Both sums have the
+same bits for all `x` and `y`, because a sum is -0.0 only if both operands are -0.0, and because
+operations return the same NaN for every NaN.
 
-Neither order nor grouping changes a maximum or minimum. Its hash is the sum of numbers of all
-elements, also if some of them were united before.
+Neither order nor grouping changes a maximum or minimum. Its hash is therefore a sum over the
+numbers of all elements, even if some of the elements were combined before.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ Hashed = NDArray[np.uint64]
 UNKNOWN = np.uint64(1)
 #: Mark of values that depend on the order in which programs run.
 ORDERED = np.uint64(2)
-#: Mark of values that may depend on the order in which programs run.
+#: Mark of values for which it is unknown whether they depend on the order in which programs run.
 UNSURE = np.uint64(4)
 #: All marks.
 MARKS = np.uint64(native_hashes.MARKS)
-#: Bit of values that are `x + 0.0` for some x: neither -0.0 nor a NaN that no operation returns.
+#: Bit of values that equal `x + 0.0` for some x: they are neither -0.0 nor a NaN that no operation
+#: returns.
 KEEPS = np.uint64(8)
-#: All bits that are no part of the mixed number.
+#: All bits that are not part of the mixed number.
 LOW_BITS = np.uint64(native_hashes.LOW_BITS)
-#: Bits of the operation of a maximum or minimum, and the bits by the name of the operation.
+#: The bits that name the operation of a maximum or minimum, and their values by operation.
 _EXTREMUM = np.uint64(0x70)
 EXTREMA = {
     name: np.uint64(number << 4)
@@ -52,28 +54,30 @@ _SHIFTS, _FACTORS = (
     np.array(numbers, np.uint64) for numbers in zip(*native_hashes.STEPS, strict=True)
 )
 _ODD = np.uint64(native_hashes.ODD)
-#: Products of f32 that are at least this large are multiples of 2^-148: both factors have 24 bits.
-#: They are not rounded to zero when they are added to an f32.
+#: Products of f32 that are at least this large are multiples of 2^-148, because both factors have
+#: 24 bits. They are therefore not rounded to zero when they are added to an f32.
 LARGE = 2.0**-100
-#: Number of elements from which native code combines hashes, and the most operands that it has.
+#: Minimum number of elements for which native code combines hashes, and maximum number of its
+#: operands.
 _LARGE, _MOST_OPERANDS = 1 << 12, 4
 
 
 @dataclass(frozen=True)
 class PendingProduct:
-    """The terms of a product of matrices that the compiler adds to a later operand of a sum.
+    """The terms of a matrix product that the compiler adds to a later operand of a sum.
 
-    The result of an instruction depends on the sign of a zero accumulator only if it is zero, too,
-    or rounded to zero. This is assumed not to occur where the CPU's result is large; elsewhere the
-    hashes also depend on `KEEPS`, and on whether the first instruction may ignore a zero.
+    The result of an instruction depends on the sign of a zero accumulator only if the result is
+    also zero or is rounded to zero. Where the CPU's result is large, this is assumed not to occur.
+    Elsewhere, the hashes also depend on `KEEPS`, and on whether the first instruction may ignore a
+    zero accumulator.
 
     Attributes:
         operation: Hash of the kind of instruction.
         rows: Hashes of the parts of the rows of the first matrix, one array per instruction.
-        columns: The same for the columns of the second matrix.
+        columns: Hashes of the parts of the columns of the second matrix, one array per instruction.
         text: The order in which the instructions add the terms.
-        zeros: Hashes of parts of rows and of columns that consist of +0.0; an instruction on these
-            adds zero to the accumulator.
+        zeros: Hashes of a part of a row and of a part of a column that consist of +0.0. An
+            instruction on these parts adds zero to the accumulator.
         skips_zero: True if the first instruction may ignore an accumulator that is zero.
     """
 
@@ -85,10 +89,10 @@ class PendingProduct:
     skips_zero: bool = False
 
     def added_to(self, accumulator: Hashed, totals: Handle) -> Hashed:
-        """Return the hashes after all instructions.
+        """Return the hashes of the accumulator after all instructions.
 
         Args:
-            accumulator: The hashes before them.
+            accumulator: The hashes of the accumulator before the instructions.
             totals: The result that the CPU has computed.
         """
         keeps = np.where(is_large(totals), KEEPS, np.uint64(0))
@@ -109,9 +113,10 @@ class Hashes:
 
     Attributes:
         values: The hash of each element.
-        product: Line of the last operation if the compiler may fuse it with an addition.
+        product: Line of the last operation, if it is a product that the compiler may fuse with an
+            addition.
         reordered: True if the compiler may have permuted the elements.
-        pending: A product of matrices that waits for its accumulator.
+        pending: A matrix product whose accumulator is not known yet.
     """
 
     values: Hashed
@@ -120,7 +125,7 @@ class Hashes:
     pending: PendingProduct | None = None
 
     def at(self, index: Any) -> Hashes:
-        """Return the part that belongs to the elements that a NumPy index selects."""
+        """Return the shadow of the elements that a NumPy index selects."""
         return Hashes(np.asarray(self.values[index]), self.product, self.reordered)
 
 
@@ -128,7 +133,7 @@ class Integers:
     """The shadow of floats that were converted from integers, or are exact sums of such floats."""
 
     def at(self, index: Any) -> Integers:
-        """Return the shadow of a part of the elements."""
+        """Return the shadow of the elements that a NumPy index selects."""
         return self
 
 
@@ -148,7 +153,7 @@ def _mixed(values: Hashed) -> Hashed:
 
 
 def combined(operation: np.uint64, *operands: Any) -> Hashed:
-    """Return the hashes of an operation on ordered operands, which are broadcast."""
+    """Return the hashes of an operation on ordered operands, which are broadcast to one shape."""
     if len(operands) <= _MOST_OPERANDS and _is_long(operands):
         return native_hashes.combined(operation, np.broadcast_arrays(*operands))
     marks: Any = np.uint64(0)
@@ -172,13 +177,13 @@ def _is_long(operands: Sequence[Any]) -> bool:
 
 
 def constant(text: str, value: float = 0.0) -> np.uint64:
-    """Return the hash of a number of a type, whose MLIR name is given."""
+    """Return the hash of a number in the type with the given MLIR name."""
     return _constant(text, str(value))
 
 
 @lru_cache(maxsize=64)
 def _constant(text: str, value: str) -> np.uint64:
-    kind = element(text)  # the value is a text, because -0.0 == 0.0 in the keys of the cache
+    kind = element(text)  # a text, because -0.0 == 0.0 as a key of the cache
     number = np.asarray(float(value)).astype(kind.dtype)
     result: np.uint64 = np.uint64(of_bits(Handle(number, kind)))
     return result
@@ -187,15 +192,16 @@ def _constant(text: str, value: str) -> np.uint64:
 def added(a: Any, b: Any, zero: np.uint64, are_products: Sequence[Any] = (False, False)) -> Hashed:
     """Return the hashes of the sums of floats.
 
-    A product may be fused with the sum; then it is not rounded, so that `x * y + 0.0` may be -0.0.
-    The hash of a product has `KEEPS` if this cannot happen; otherwise +0.0 is not omitted. A
-    product that has been added to +0.0 is rounded, which distinguishes it from the product.
+    A product may be fused with the sum. In this case, it is not rounded, so that `x * y + 0.0` may
+    be -0.0. If this cannot happen, the hash of the product has the bit `KEEPS`; otherwise, the
+    addition of +0.0 is not omitted from the hash. A product that has been added to +0.0 is rounded,
+    which distinguishes it from the product itself.
 
     Args:
         a: Hashes of the first operands.
         b: Hashes of the second operands.
-        zero: The hash of +0.0 of their type.
-        are_products: Where each operand is a product that may be fused with the sum.
+        zero: The hash of +0.0 in the type of the operands.
+        are_products: For each operand, where it is a product that may be fused with the sum.
     """
     unsure: Any = False
     for operand, is_product in zip((a, b), are_products, strict=True):
@@ -219,9 +225,9 @@ def summed(
 
     Args:
         values: Hashes of the elements.
-        axis: The axis that is added up.
+        axis: The axis along which elements are added.
         order: The tree of the additions.
-        zero: The hash of +0.0 of the type of the elements.
+        zero: The hash of +0.0 in the type of the elements.
         of_products: True if the elements are products that may be fused with the first additions.
     """
     moved = np.moveaxis(values, axis, 0)
@@ -239,7 +245,7 @@ def summed(
 
 @lru_cache(maxsize=64)
 def _levels(order: ReductionOrder) -> list[tuple[Any, Any, Any]]:
-    """Return the nodes of a tree by their height: numbers, left and right operands."""
+    """Return the nodes of a tree, grouped by height: numbers, left operands and right operands."""
     heights = [0] * order.extent
     levels: dict[int, list[tuple[int, int, int]]] = {}
     for number, (a, b) in enumerate(order.operands, order.extent):
@@ -258,7 +264,7 @@ def as_multiset(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
 
 
 def as_set(operation: np.uint64, values: Hashed, axis: int) -> Hashed:
-    """Return hashes that depend neither on the order nor on the number of equal elements."""
+    """Return hashes that depend on neither the order nor the number of equal elements."""
     values = np.sort(values, axis=axis)
     repeated = np.zeros(values.shape, bool)
     later: list[Any] = [slice(None)] * values.ndim
@@ -280,7 +286,7 @@ def extremum(operation: str, values: Hashed, axis: int, text: str, is_finite: An
         values: Hashes of the elements.
         axis: The axis along which they are compared.
         text: MLIR name of the type of the elements.
-        is_finite: Where the result is finite, so that neither infinity nor NaN was chosen.
+        is_finite: Where the result is finite, so that neither an infinity nor a NaN was chosen.
     """
     values = np.sort(np.moveaxis(values, axis, 0), axis=0)
     neutral = constant(text, -np.inf if operation.startswith("max") else np.inf)
@@ -300,7 +306,8 @@ def extremum(operation: str, values: Hashed, axis: int, text: str, is_finite: An
 def of_bits(handle: Handle) -> Hashed:
     """Return the hashes of values whose bits are known."""
     if handle.element.is_pointer:
-        # Two runs have their tensors at different addresses.
+        # All addresses have the same hash, because two runs have their tensors at different
+        # addresses.
         return np.full(handle.data.shape, tag("address"), np.uint64)
     data = np.ascontiguousarray(handle.data)
     words = data.view(f"u{data.dtype.itemsize}").reshape(handle.data.shape)
@@ -311,19 +318,19 @@ def of_bits(handle: Handle) -> Hashed:
 
 
 def is_large(totals: Handle) -> Any:
-    """Return where numbers are so large that rounding errors have not changed them from zero."""
+    """Return where numbers are too large to be zeros that rounding errors have changed."""
     if totals.element.text != "f32":
         return np.zeros(totals.data.shape, bool)
     return np.isfinite(totals.data) & (np.abs(totals.data) >= LARGE)
 
 
 def keeps_bits(data: Any) -> Any:
-    """Return whether adding +0.0 leaves floats as they are: all except -0.0 and NaN."""
+    """Return where adding +0.0 leaves floats unchanged: everywhere except at -0.0 and NaN."""
     return (data > 0) | (data < 0) | ((data == 0) & ~np.signbit(data))
 
 
 def of_words(words: Any) -> Hashed:
-    """Return the hashes of elements in memory whose bytes are inputs, as unsigned integers."""
+    """Return the hashes of elements whose bytes in memory are inputs, as unsigned integers."""
     return _of_words(tag(f"{words.dtype.itemsize} bytes"), words)
 
 

@@ -1,4 +1,4 @@
-"""Constants of a launch that host code chooses, and those that it derives from the batch."""
+"""Constants of a launch that host code chooses, and constants that it derives from the batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 def chosen_constants(launch: KernelLaunch) -> dict[str, Any]:
     """Return the `tl.constexpr` parameters of a launch, and its number of warps, by name.
 
-    An integer argument that Triton specialises is not among them.
+    Integer arguments that Triton has specialised are not included.
     """
     source = launch.kernel.source
     parameters = getattr(getattr(source, "fn", None), "params", ())
@@ -27,7 +27,7 @@ def chosen_constants(launch: KernelLaunch) -> dict[str, Any]:
 def derived_constants(
     first: Mapping[str, Any], second: Mapping[str, Any], ratio: Fraction
 ) -> list[str]:
-    """Return the names of the constants that differ, except those that are proportional.
+    """Return the names of constants that differ without being proportional to the batch.
 
     Args:
         first: Constants of a launch.
@@ -51,7 +51,7 @@ def more_programs(
 ) -> dict[str, tuple[int, int]]:
     """Return the axes of the grid that have more programs for the smaller batch.
 
-    A smaller batch needs more programs along an axis only if host code divides the work into more
+    A smaller batch has more programs along an axis only if host code divides the work into more
     parts.
     """
     return {

@@ -1,8 +1,8 @@
-"""Identities of floating-point arithmetic, by which operations on padding have simple hashes.
+"""Identities of floating-point arithmetic that give operations on padding simple hashes.
 
-A mask replaces elements outside of a tensor by constants, such as 0 or -inf. What follows from them
-is often a constant, too: `exp(-inf - m)` is 0 for every finite number `m`. Sums of zeros have their
-own rule, `hashes.added`.
+A mask replaces elements outside a tensor by constants, such as 0 or -inf. Values that are computed
+from these constants are often constant, too: for example, `exp(-inf - m)` is 0 for every finite
+number `m`. Sums of zeros have their own rule, `hashes.added`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ttools.sanitizer.reproducibility.hashes import (
     keeps_bits,
 )
 
-#: Computed numbers below this one are finite on the GPU, too.
+#: If a number that the CPU has computed is below this limit, the GPU's number is finite, too.
 _LARGEST = 2.0**100
 _WITH_INFINITY = {"f16", "bf16", "f32", "f64"}
 
@@ -56,7 +56,7 @@ def _simpler_power(
 ) -> Hashed:
     """Return the hashes of powers, which are never -0.0.
 
-    PTX ISA, `ex2.approx.f32`: the results for -inf and zero are +0.0 and 1.
+    According to the PTX ISA (`ex2.approx.f32`), the results for -inf and zero are +0.0 and 1.
     """
     text = result.element.text
     if text != "f32":
@@ -70,7 +70,7 @@ def _simpler_power(
 def _simpler_conversion(
     operands: Sequence[Handle], values: Sequence[Hashed], result: Handle, hashes: Hashed
 ) -> Hashed:
-    """Return the hashes of converted zeros and infinities, which these types have, too."""
+    """Return the hashes of converted zeros and infinities, which both types can represent."""
     if not {operands[0].element.text, result.element.text} <= _WITH_INFINITY:
         return hashes
     for number in (0.0, -np.inf):
@@ -98,15 +98,15 @@ def simplified(
 ) -> Hashed:
     """Return the hashes of an operation, or of simpler expressions that have the same bits.
 
-    Conditions on computed numbers are checked on the values that the CPU has computed: `m` above is
-    finite if the CPU's value is less than 2^100.
+    Conditions on computed numbers are checked on the values that the CPU has computed. For example,
+    in `exp(-inf - m)`, `m` counts as finite if the CPU's value is less than 2^100.
 
     Args:
         operation: Name of the operation.
         operands: The operands, whose values the CPU has computed.
         values: The hashes of the operands, in the shape of the result.
         result: The result that the CPU has computed.
-        hashes: The hashes of the result without any identity.
+        hashes: The hashes of the result if no identity applies.
     """
     simplify = _SIMPLER.get(operation)
     return hashes if simplify is None else simplify(operands, values, result, hashes)

@@ -14,7 +14,7 @@ from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.reproducibility.hashes import Hashed
 
 Addresses = NDArray[np.int64]
-#: Stands for the number of the program that has stored an element, if several programs have.
+#: Used instead of the number of the program that has stored an element, if several programs have.
 SEVERAL = -2
 _WORDS = (1, 2, 4, 8)
 
@@ -24,13 +24,14 @@ class StoredHashes:
 
     Args:
         start: Address of the storage.
-        end: Address after its last byte.
+        end: Address after the last byte of the storage.
         size: Bytes of an element.
 
     Attributes:
         values: The hash of each element.
-        launch: Number of the launch that stored the element last; 0 for none.
-        program: Number of the program that stored it, if a launch has; `SEVERAL` for atomics.
+        launch: Number of the launch that stored each element last; 0 for none.
+        program: Number of the program that stored each element, if a launch has stored it;
+            `SEVERAL` for atomics.
         is_empty: True if no element has been stored.
     """
 
@@ -44,11 +45,11 @@ class StoredHashes:
         self._bits = np.zeros(count, f"u{size}")
 
     def index(self, addresses: Addresses) -> Any:
-        """Return the numbers of the elements at some addresses."""
+        """Return the numbers of the elements at the given addresses."""
         return (addresses - self.start) // self.size
 
     def span(self, addresses: Addresses) -> Any:
-        """Return the numbers of the elements at some addresses, as a slice if possible."""
+        """Return the numbers of the elements at the given addresses, as a slice if possible."""
         return positions(addresses, self.start, self.size)
 
     def is_stored(self, index: Any) -> NDArray[np.bool_]:
@@ -56,7 +57,7 @@ class StoredHashes:
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == self.bits()[index]))
 
     def has_bits(self, index: Any, elements: Any) -> NDArray[np.bool_]:
-        """Return which earlier contents of elements are those that a kernel has stored."""
+        """Return which given earlier contents of elements are those that a kernel has stored."""
         bits = np.ascontiguousarray(elements).view(self._bits.dtype)
         return np.asarray((self.launch[index] > 0) & (self._bits[index] == bits))
 
@@ -90,8 +91,8 @@ class HashMemory:
         """Return the hashes of the storage that contains all addresses; None if there is none.
 
         Args:
-            addresses: Addresses of elements; at least one.
-            size: Bytes of an element.
+            addresses: Addresses of elements; there must be at least one.
+            size: Size of an element in bytes.
         """
         low, high = int(addresses.min()), int(addresses.max())
         for start, end in self._ranges:
@@ -105,7 +106,7 @@ class HashMemory:
         return None
 
     def has_other_size(self, stored: StoredHashes) -> bool:
-        """Return whether kernels have also stored elements of another size to the storage."""
+        """Return whether kernels have also stored elements of another size to the same storage."""
         sizes = self._storages.get((stored.start, stored.end), {})
         return any(one is not stored and not one.is_empty for one in sizes.values())
 
@@ -115,7 +116,7 @@ class HashMemory:
             yield from self._storages.get(extent, {}).values()
 
     def copy(self) -> HashMemory:
-        """Return a copy of the hashes, to which one can go back."""
+        """Return a copy of the hashes, so that they can be restored later."""
         return deepcopy(self)
 
     def covering(self, start: int, end: int, size: int) -> StoredHashes | None:

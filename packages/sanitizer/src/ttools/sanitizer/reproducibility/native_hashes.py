@@ -1,7 +1,8 @@
 """Native code that combines hashes of large tiles, element by element.
 
 NumPy reads and writes memory in each of about 12 steps per operand. The native engine executes all
-of them in registers, on several threads. `hashes` has the same formulas for small tiles.
+of these steps in registers, on several threads. `hashes` implements the same formulas for small
+tiles.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ _BLOCK = 2048
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 #: Number that is added before an operand.
 ODD = 0x9E3779B97F4A7C15
-#: All marks of a hash, and all bits that are no part of the mixed number; see `hashes`.
+#: All marks of a hash, and all bits that are not part of the mixed number; see `hashes`.
 MARKS, LOW_BITS = 7, 127
 
 
 class _Text:
-    """The text of a function on tensors of `_BLOCK` elements; values are named by numbers."""
+    """The text of a TTIR function on tensors of `_BLOCK` elements; numbers name its values."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._count = 0
 
     def add(self, text: str) -> str:
-        """Add an operation and return the name of its result."""
+        """Add an operation to the text; return the name of its result."""
         self._count += 1
         self.lines.append(f"    %{self._count} = {text}")
         return f"%{self._count}"
@@ -50,7 +51,7 @@ class _Text:
         return self.add(f"arith.constant dense<{signed}> : {_tensor('i64')}")
 
     def apply(self, operation: str, a: str, b: str | int) -> str:
-        """Return the result of an operation on 64-bit integers."""
+        """Add an operation on 64-bit integers; return the name of its result."""
         second = self.constant(b) if isinstance(b, int) else b
         return self.add(f"arith.{operation} {a}, {second} : {_tensor('i64')}")
 
@@ -62,7 +63,7 @@ class _Text:
         return value
 
     def combined(self, operation: str, operands: Sequence[str]) -> str:
-        """Return the hashes of an operation, as `hashes.combined` does."""
+        """Add the operations that `hashes.combined` performs; return the name of the hashes."""
         marks, result = self.constant(0), operation
         for operand in operands:
             marks = self.apply("ori", marks, self.apply("andi", operand, MARKS))
@@ -77,7 +78,7 @@ def _tensor(element: str) -> str:
 
 
 def _module(widths: Sequence[int], body: Callable[[_Text, str, list[str]], str]) -> str:
-    """Return a module that stores a function of some arrays.
+    """Return the text of a module that computes and stores a function of some arrays.
 
     Args:
         widths: Bits of the elements of each array.
@@ -127,14 +128,14 @@ def _bits(text: _Text, operation: str, elements: list[str]) -> str:
 
 
 def combined(operation: np.uint64, arrays: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Return the hashes of an operation on ordered operands, which have one shape."""
+    """Return the hashes of an operation on ordered operands, which all have the same shape."""
     return _run(_compiled("combined", (64,) * len(arrays)), operation, arrays)
 
 
 def unordered_pair(
     operation: np.uint64, a: NDArray[np.uint64], b: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Return the hashes of a commutative operation on two arrays of one shape."""
+    """Return the hashes of a commutative operation on two arrays of the same shape."""
     return _run(_compiled("pair", (64, 64)), operation, (a, b))
 
 
@@ -167,6 +168,6 @@ def _run(kernel: Kernel, operation: np.uint64, arrays: Sequence[Any]) -> NDArray
 
 
 def _parts(size: int) -> Iterator[slice]:
-    """Yield slices of an array that can be indexed with 32 bits."""
+    """Yield slices of an array, each small enough to be indexed with 32 bits."""
     for start in range(0, size, 1 << 30):
         yield slice(start, min(size, start + (1 << 30)))

@@ -1,7 +1,7 @@
 """Follows one launch to find values that depend on the order of programs or on unwritten memory.
 
-The order inside a program does not matter for this, so the kernel is not compiled for a GPU, and
-all sums have the same fixed order.
+The order of evaluation inside a program does not matter for this purpose. Therefore, the kernel is
+not compiled for a GPU, and all sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from ttools.sanitizer.reproducibility.hashes import (
     tag,
 )
 
-#: Extents of axes of tiles are powers of two, and those of products at least this number.
+#: Extents of the axes of tiles are powers of two; in matrix products, they are at least this
+#: number.
 _STEP = 16
 
 
 class FixedOrders(KernelOrders):
-    """Fixed orders of sums and products, for comparisons of executions of the same code."""
+    """Fixed orders of sums and products, for comparing executions of the same code."""
 
     def __init__(self) -> None:
-        """Create the orders, which need no compiled kernel."""
+        """Create the orders without a compiled kernel."""
 
     def reduction(
         self, place: SourceLocation | None, shape: tuple[int, ...], axis: int
@@ -47,7 +48,7 @@ class FixedOrders(KernelOrders):
         return _balanced(shape[axis])
 
     def has_addition(self, place: SourceLocation | None, shape: tuple[int, ...]) -> bool:
-        """Return False: no sum is part of a product of matrices."""
+        """Return False, because no sum is part of a matrix product."""
         return False
 
     def product(self, place: SourceLocation | None, shape: tuple[int, ...]) -> ProductOrder:
@@ -70,12 +71,12 @@ def _balanced(extent: int) -> ReductionOrder:
 
 @dataclass(frozen=True)
 class OrderedSum:
-    """Elements whose value the order of atomic additions decides.
+    """Elements whose values depend on the order of atomic additions.
 
     Attributes:
         place: Location of the last atomic addition.
         start: Start address of the storage.
-        elements: Numbers of the elements in the storage.
+        elements: Indices of the elements in the storage.
     """
 
     place: SourceLocation
@@ -88,14 +89,16 @@ class DependenceFollower(HashFollower):
     """Follows a launch and records where its values depend on orders and unwritten memory.
 
     Attributes:
-        unwritten: Marks of the bytes that were never written before the launch, by the first
-            address and the end of their storage.
-        salt: Text that determines the hashes of unwritten elements. A value depends on them if its
-            hash differs for two texts.
+        unwritten: For each storage, given by its start and end address, marks of the bytes that
+            were never written before the launch.
+        salt: Text that determines the hashes of unwritten elements. A value depends on unwritten
+            elements if two different texts give it different hashes.
         loads: Loads of unwritten elements, by line.
-        reductions: The reductions in their order, with a number that represents their results.
+        reductions: The reductions in order of execution, each with a number that represents its
+            results.
         ordered: Elements that depend on the order of atomic additions, by line and storage.
-        unsure: Where the current program read a value that depends on the order of programs.
+        unsure: Places, by line, at which a program has read a value that may depend on the order of
+            programs.
     """
 
     unwritten: Mapping[tuple[int, int], NDArray[np.bool_]]
@@ -108,7 +111,7 @@ class DependenceFollower(HashFollower):
     def adjusted(
         self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
     ) -> Hashed:
-        """Remember the hashes of reductions and products, and return them unchanged."""
+        """Record the hashes of reductions and products, and return them unchanged."""
         if axis is not None or operation == "dot":
             place = location()
             if place is not None:
@@ -118,7 +121,7 @@ class DependenceFollower(HashFollower):
         return values
 
     def load(self, pointer: Handle, mask: Handle | None, other: Any, result: Handle) -> None:
-        """Set the hashes of loaded elements, also of those that were never written."""
+        """Set the hashes of loaded elements, including elements that were never written."""
         super().load(pointer, mask, other, result)
         place = location()
         if place is None or not is_float(result):
@@ -158,14 +161,14 @@ class DependenceFollower(HashFollower):
         return marks
 
     def undecided(self, reason: str, marks: np.uint64) -> None:
-        """Mark what the current program stores; remember a line that reads an order of programs."""
+        """Mark what the current program stores; record lines that depend on the program order."""
         super().undecided(reason, marks)
         place = location()
         if marks & UNSURE and place is not None:
             self.unsure.setdefault((place.file, place.line), place)
 
     def finish(self) -> None:
-        """Collect the elements whose atomics have an order."""
+        """Collect the elements whose values depend on the order of atomics."""
         super().finish()
         for stored in self.memory.storages():
             for element in np.flatnonzero((stored.values & ORDERED) != 0).tolist():

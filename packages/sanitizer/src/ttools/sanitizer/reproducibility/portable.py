@@ -1,8 +1,8 @@
 """Hashes that can be compared between GPUs of different architectures.
 
 Operations that IEEE 754 defines bit by bit have equal results on every GPU. Approximations, such as
-that of `exp`, and the sums inside an instruction of the tensor cores are not specified, so their
-results are unknown.
+that of `exp`, and the sums inside a tensor core instruction are not specified, so the results of
+these operations count as unknown.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SPECIFIED = frozenset(
 
 
 class PortableFollower(HashFollower):
-    """Follows a launch, and marks results as unknown whose bits depend on the GPU."""
+    """Follows a launch, and marks results as unknown if their bits depend on the GPU."""
 
     def adjusted(
         self, operation: str, result: Handle, values: Hashed, text: str, axis: int | None
     ) -> Hashed:
-        """Return the hashes of a result, marked as unknown if no standard defines its bits."""
+        """Return the hashes of a result; mark them as unknown if no standard defines the bits."""
         reason = _unspecified(operation, text) if is_float(result) else ""
         if reason:
             self.reasons.setdefault(reason, location())
@@ -39,7 +39,7 @@ class PortableFollower(HashFollower):
 
 
 def _unspecified(operation: str, text: str) -> str:
-    """Return why two GPUs may compute different bits; empty if they do not."""
+    """Return why two GPUs may compute different bits; empty if they cannot."""
     if operation == "dot":
         exact = text.startswith("fma")
         return "" if exact else "tensor cores of two GPUs may add the terms in another order"

@@ -43,10 +43,10 @@ class StoredTensor:
     Attributes:
         name: Name of the parameter.
         start: Address of the storage.
-        size: Bytes of an element.
-        elements: Numbers of the stored elements in the storage.
+        size: Size of an element in bytes.
+        elements: Indices of the stored elements in the storage.
         hashes: The hashes of the elements.
-        programs: Numbers of the programs that stored them; see `memory.SEVERAL`.
+        programs: Number of the program that stored each element; see `memory.SEVERAL`.
     """
 
     name: str
@@ -77,11 +77,11 @@ class HashedKernelRun:
         line: The line that made the launch.
         constants: Constants and the number of warps that host code has chosen, by name.
         compilation: The kernel for the target; None if the launch was not followed.
-        failure: Why the launch was not followed, or not completely; empty otherwise.
-        stored: The elements that it has stored, by argument.
-        reasons: Why values are marked as unknown.
+        failure: Reason why the launch was not followed, or not completely; empty if it was.
+        stored: The elements that the launch has stored, by argument.
+        reasons: Reasons why values are marked as unknown.
         atomics: Lines with atomics whose order affects a result, and the number of elements.
-        fusible: Lines of products and of sums that the compiler may fuse.
+        fusible: Pairs of a line with a product and a line with a sum that the compiler may fuse.
         steps: The operations of the recorded program.
         in_groups: True if the programs ran in groups.
         followed: Number of programs whose results have hashes.
@@ -127,12 +127,14 @@ class HashingObserver:
         target: The GPU whose order of evaluation is hashed.
         inputs: Storages whose contents are inputs, as start and end. Elements of other memory that
             no kernel has stored are unknown, because torch may have computed them, and its order of
-            evaluation on a GPU is not modelled. None if all memory is an input of each launch.
-        recorded: Number of the launch, from 1, and of the program whose operations are recorded.
+            evaluation on a GPU is not modelled. If `inputs` is None, all memory is an input of each
+            launch.
+        recorded: The number of a launch, from 1, and the number of the program in it whose
+            operations are recorded.
         portable: True if the hashes are compared with those for another GPU, so that operations
             whose bits depend on the GPU are unknown.
-        most_programs: Maximum number of programs of a launch that are followed, spread evenly;
-            None for all. Launches whose programs wait for each other are followed completely.
+        most_programs: Maximum number of programs of a launch that are followed, spread evenly; None
+            for all. Launches whose programs wait for each other are followed completely.
         in_groups: If True, programs run in groups where possible, which is faster. The hashes are
             the same.
     """
@@ -156,7 +158,7 @@ class HashingObserver:
         self._compiled: dict[KernelSource, Compilation | TtoolsError] = {}
 
     def record_next(self, program: int) -> None:
-        """Record the operations of a program of the next launch."""
+        """Record the operations of a program in the next launch."""
         self._recorded = len(self.launches) + 1, program
 
     def launch(self, launch: KernelLaunch) -> LaunchReport:
@@ -204,7 +206,7 @@ class HashingObserver:
         return LaunchReport(prod(grid), time.monotonic() - began)
 
     def _grouping(self, launch: KernelLaunch) -> Grouping | None:
-        """Return how programs of a launch run in groups; None if they run one after the other."""
+        """Return how the programs of a launch run in groups; None if they run one by one."""
         written = launch.written_storages
         if not self._in_groups or written is None or launch.kernel.variants.synchronises:
             return None
@@ -261,7 +263,7 @@ class HashingObserver:
         return numbers
 
     def _is_foreign(self, address: int, is_float: bool) -> bool:
-        # Integers in front of the first launch are usually indices, not results.
+        # Integers that exist before the first launch are usually indices, not results.
         if self._inputs is None or (len(self.launches) == 1 and not is_float):
             return False
         return not any(start <= address < end for start, end in self._inputs)

@@ -1,4 +1,4 @@
-"""Checks of configuration files: duplicates, names, ties, limits, and entries that are unused."""
+"""Checks of configuration files: duplicates, names, ties, limits, and unused entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_TIES = 3
 
 # ---- files alone
 def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
-    """Return the findings about files that can be made without running a program."""
+    """Return the findings about files that need no run of a program."""
     findings = [finding for file in files for finding in file.findings]
     findings += _duplicates(files)
     findings += _spellings(files)
@@ -44,11 +44,11 @@ def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
 
 
 def _duplicates(files: Sequence[ConfigFile]) -> Iterator[Finding]:
-    """Yield entries in a folder for the same key, and equal choices in a list."""
+    """Yield entries for the same key in one folder, and equal choices in one list."""
     first: dict[object, ConfigEntry] = {}
     for file in files:
         for entry in file.entries:
-            # A loader reads one folder, which may be that of a version of Triton.
+            # A loader reads one folder, which may be specific to one version of Triton.
             scope = file.path.parent if file.form == "named" else file.path
             choice = () if file.is_choice else (entry.config,)
             earlier = first.setdefault((scope, entry.identity, choice), entry)
@@ -77,7 +77,7 @@ def _duplicate(file: ConfigFile, earlier: ConfigEntry, entry: ConfigEntry) -> Fi
 
 
 def _spellings(files: Sequence[ConfigFile]) -> Iterator[Finding]:
-    """Yield files whose name spells `block_shape` differently from most files in the folder."""
+    """Yield files whose name spells `block_shape` differently from most in the same folder."""
     folders: dict[Path, list[ConfigFile]] = {}
     for file in files:
         if file.spaced is not None:
@@ -99,7 +99,7 @@ def _spellings(files: Sequence[ConfigFile]) -> Iterator[Finding]:
 
 
 def _ties(file: ConfigFile) -> Iterator[Finding]:
-    """Yield, for each key, the configurations that are as fast as the chosen one."""
+    """Yield, for each key, a finding that names the configurations as fast as the chosen one."""
     by_key: dict[object, list[ConfigEntry]] = {}
     for entry in file.entries:
         by_key.setdefault(entry.identity, []).append(entry)
@@ -119,7 +119,7 @@ def _ties(file: ConfigFile) -> Iterator[Finding]:
 
 
 def _over_own_gpu(entry: ConfigEntry) -> Iterator[Finding]:
-    """Yield an entry with more threads than its file's GPU allows in a block."""
+    """Yield a finding if an entry has more threads per block than its file's GPU allows."""
     device = device_called(entry.device) if entry.device else None
     warps = entry.values.get("num_warps", 4)
     if device is not None and warps * device.target.threads > MAX_THREADS:
@@ -138,12 +138,12 @@ class AutotunedCall:
     Attributes:
         kernel: Name of the kernel.
         source: Hash of the kernel's source and of everything that it uses.
-        key: The tuning key by name, as the store has it.
-        key_values: The tuning key as Triton's cache has it.
-        configs: Texts of the configurations that the program gives the autotuner.
+        key: The tuning key by name, as it is written in the store.
+        key_values: The values of the tuning key, as they are written in Triton's cache.
+        configs: Texts of the configurations that the program gives to the autotuner.
         parameters: Names of all parameters of the kernel.
         tuned: Names of the parameters that the program's own configurations set.
-        integers: Integer arguments of the launch by name.
+        integers: Integer arguments of the launch, by name.
     """
 
     kernel: str
@@ -162,9 +162,9 @@ class AutotunedCalls:
 
     Attributes:
         program: The program as the user named it.
-        is_kernel: True if the program is a kernel with inputs, which looks up no files.
+        is_kernel: True if the program is a kernel with inputs, which does not look up files.
         launches: Distinct launches of autotuned kernels.
-        names: Names of the files of the format `named` that the program looked up.
+        names: Names of the files in the `named` format that the program looked up.
     """
 
     program: str
@@ -252,13 +252,13 @@ def _same_shape(file: ConfigFile) -> Any:
 
 
 def chosen_for(file: ConfigFile, launch: AutotunedCall) -> ConfigEntry | bool | None:
-    """Return the entry of a file of the format `named` that a launch uses.
+    """Return the entry of a file in the `named` format that a launch uses.
 
     A loader takes the entry whose number of rows is nearest to that of the launch.
 
     Returns:
-        False if the file is for another shape, and None if the kernel has no parameters with the
-        names of the shape.
+        False if the file is for a different shape, and None if the kernel has no parameters with
+        the names of the shape.
     """
     if not file.entries:
         return False
@@ -288,7 +288,7 @@ def _unused_operators(file: ConfigFile, asked: AutotunedCalls) -> Iterator[Findi
 
 
 def _unused_keys(file: ConfigFile, asked: AutotunedCalls) -> Iterator[Finding]:
-    """Yield the keys of a cache, a lock file or a store that no launch has."""
+    """Yield the keys of a cache, a lock file or a store for which there is no launch."""
     reported = set()
     for entry in file.entries:
         if entry.identity in reported:
@@ -322,7 +322,7 @@ def _unused_keys(file: ConfigFile, asked: AutotunedCalls) -> Iterator[Finding]:
 
 
 def has_key(entry: ConfigEntry, file: ConfigFile, launch: AutotunedCall) -> bool:
-    """Return whether an entry is for the key of a launch."""
+    """Return whether an entry applies to the key of a launch."""
     if file.form == "triton":
         return bool(
             json.dumps(entry.key["key"]) == json.dumps(list(launch.key_values), default=str)
@@ -337,7 +337,7 @@ def _key(entry: ConfigEntry) -> str:
 
 
 def _missing(files: Sequence[ConfigFile], asked: AutotunedCalls) -> Iterator[str]:
-    """Yield the shapes that a program looked for and no file has."""
+    """Yield the shapes for which a program looked but which no file has."""
     keys = []
     for file in files:
         if file.form == "named" and file.entries:
@@ -367,7 +367,7 @@ def applicable(entries: Iterable[ConfigEntry], launch: AutotunedCall) -> list[Co
 
 
 def _operators(entry: ConfigEntry, launch: AutotunedCall) -> tuple[str, ...]:
-    """Return the operator of an entry if the kernel has its configuration, else nothing."""
+    """Return the operator of an entry if the kernel has the entry's configuration; else nothing."""
     return (entry.kernel,) if entry.config in launch.configs else ()
 
 
@@ -385,10 +385,10 @@ def trial_findings(
     """Return findings on entries that failed when they were tried.
 
     Args:
-        statuses: Status and reason of each tried configuration, by its text.
+        statuses: Status and reason of each tried configuration, by the configuration's text.
         entries: The entries that were tried.
-        where: The device that they were tried for, such as `on an H100`; empty for this machine.
-        conditions: For some statuses, a condition that the configurations with this status meet.
+        where: The device for which they were tried, such as `on an H100`; empty for this machine.
+        conditions: For some statuses, a condition that all configurations with this status meet.
     """
     findings = []
     for entry in entries:
@@ -418,7 +418,7 @@ _STATUS_WORDS = {
 
 
 def gpus_of(file: ConfigFile, gpus: Sequence[Gpu]) -> list[Gpu]:
-    """Return the GPUs that a file is for: all, or the one that it names if it is known."""
+    """Return the GPUs that a file is for: the one that it names, or all if that is not known."""
     device = next((entry.device for entry in file.entries if entry.device), "")
     own = device_called(device) if device else None
     return [gpu for gpu in gpus if own is None or gpu.device is None or gpu.device == own]

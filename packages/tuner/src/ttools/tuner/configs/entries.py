@@ -15,7 +15,7 @@ from ttools.tuner.space.candidate import config_key
 #: Name of the check in findings.
 CHECK = "tune check"
 _PAGE = "reference/tune.md#check-configuration-files"
-#: Severities and meanings of the kinds of findings.
+#: Severity and meaning of each kind of finding.
 _KINDS: dict[str, tuple[Severity, str]] = {
     "config_unreadable": ("error", "A file or an entry cannot be read."),
     "config_unsupported": ("note", "An entry has a form that is not checked."),
@@ -39,9 +39,9 @@ RULES = {
 }
 #: Launch options of Triton's NVIDIA and AMD backends; other names are parameters of the kernel.
 LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-#: Options of other backends: those of AMD's, and one of Hygon's.
+#: Options of other backends: options of AMD's backend, and one option of Hygon's.
 OTHER_OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "num_ldmatrixes")
-#: The options of a launch that gives none, see `triton.Config`.
+#: The options of a launch that does not set them, see `triton.Config`.
 _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 
 
@@ -51,17 +51,17 @@ class ConfigEntry:
 
     Attributes:
         file: The file as the user named it.
-        line: Line of the entry in the file; 0 if the file has no useful lines.
-        name: The entry within its file, such as `M=16` or `mm[3]`.
+        line: Line of the entry in the file; 0 if line numbers of the file are meaningless.
+        name: Name of the entry within its file, such as `M=16` or `mm[3]`.
         kernel: Name of the kernel or operator; empty if the file does not give it.
         key: Values for which the configuration is meant, by name.
         device: Name of the GPU as its driver reports it; empty if the file does not give it.
         values: Parameters and launch options of the configuration.
-        is_chosen: True if a program that reads the file uses the configuration; False if it uses
-            another one for the same key.
-        is_tied: True if its recorded time does not differ from that of the chosen one.
-        failure: Reason recorded in the file why the configuration cannot be used.
-        source: Hash of the kernel's source for which it was written; empty if unknown.
+        is_chosen: True if a program that reads the file uses this configuration; False if it uses a
+            different configuration for the same key.
+        is_tied: True if its recorded time does not differ from that of the chosen configuration.
+        failure: Reason, as recorded in the file, why the configuration cannot be used.
+        source: Hash of the kernel source for which the entry was written; empty if unknown.
     """
 
     file: Path
@@ -118,7 +118,7 @@ class ConfigFile:
         findings: Findings about the text of the file.
         is_choice: True if the file gives one configuration for each key; False if it lists
             configurations to choose from.
-        spaced: True if the name has a space in `block_shape`; None if it has no such part.
+        spaced: True if the file name has a space in `block_shape`; None if it has no `block_shape`.
     """
 
     path: Path
@@ -130,7 +130,7 @@ class ConfigFile:
 
 
 def normalised(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with all launch options that have a default."""
+    """Return a configuration completed with the default values of launch options."""
     present = {name: value for name, value in values.items() if value is not None}
     return {**_DEFAULTS, **present}
 
@@ -168,7 +168,7 @@ def file_finding(
     help: str | None = None,
     severity: Severity | None = None,
 ) -> Finding:
-    """Return a finding about a file; its severity follows from the kind if it is not given."""
+    """Return a finding about a file; its severity depends on the kind unless it is given."""
     return Finding(
         kind=kind,
         check=CHECK,

@@ -34,21 +34,24 @@ from ttools.tuner.store.lock import read_lock
 from ttools.tuner.store.ranking import is_tied
 from ttools.tuner.store.store import TuningStore
 
-#: The start of the name of a `named` file, and the entry that contains the version of Triton.
+#: A pattern for the start of the name of a `named` file, and the name of the entry that contains
+#: the version of Triton.
 _NAMED = re.compile(r"[EN]=\d+,")
 _TRITON_VERSION = "triton_version"
-#: The suffix of SGLang's files for the second matrix product, and the key that stands for it.
+#: The suffix of SGLang's files for the second matrix product, and the name of the key that
+#: represents it.
 _DOWN, _WITH_DOWN = "_down", "down"
 _TRITON_SUFFIX = ".autotune.json"
 _SQLITE = b"SQLite format 3\0"
 #: Maximum size of a file in bytes. Larger files are not files of configurations, and must not be
 #: loaded when a folder is read.
 _MOST_BYTES = 64 << 20
-#: Maximum number of configurations of a FlagGems item with `gen`, which combines lists.
+#: Maximum number of configurations that a FlagGems item with `gen`, which combines lists, may
+#: generate.
 _MOST_GENERATED = 100_000
 #: The options with which FlagGems launches a kernel if an entry does not set them.
 _FLAGGEMS_DEFAULTS = {"num_warps": 4, "num_stages": 2}
-#: Maximum of `num_warps`; on every GPU, more warps exceed the number of threads of a block.
+#: Maximum of `num_warps`; more warps would exceed the number of threads per block on every GPU.
 _MOST_WARPS = 32
 
 
@@ -56,11 +59,12 @@ def read_config_files(paths: Iterable[Path]) -> list[ConfigFile]:
     """Read the files of configurations at the given paths.
 
     Args:
-        paths: Files, and folders that are searched for files of a known format. Files of other
-            formats in folders are ignored.
+        paths: Files, and folders that are searched for files of a known format. Other files in
+            these folders are ignored.
 
     Raises:
-        UsageError: A path does not exist, a file has no known format, or a folder has no such file.
+        UsageError: A path does not exist, a file has no known format, or a folder contains no file
+            of a known format.
     """
     files: dict[Path, ConfigFile] = {}
     for path in paths:
@@ -86,7 +90,7 @@ _FORMATS = (
 
 
 def is_named(name: str) -> bool:
-    """Return whether a file name has the shape and device of files of the format `named`."""
+    """Return whether a file name contains shape and device like names in the `named` format."""
     return _NAMED.match(name) is not None and name.endswith(".json")
 
 
@@ -94,7 +98,8 @@ def _reader(file: Path, only_one: bool = False) -> Callable[[Path], ConfigFile] 
     """Return the function that reads a file; None if the format is unknown.
 
     Args:
-        only_one: True if the user named this file; its extension is then sufficient.
+        only_one: True if the user named this file; then its extension alone can identify the
+            format.
     """
     if file.name.endswith(_TRITON_SUFFIX):
         return _read_triton
@@ -142,7 +147,7 @@ class _Pairs(dict[str, Any]):
 
 
 def named_key(name: str) -> tuple[dict[str, Any], str, bool | None]:
-    """Return the key, the device and the spelling of `block_shape` of a file's name.
+    """Return the key, the device and the spelling of `block_shape` in a file's name.
 
     Args:
         name: Name of the file, such as `E=8,N=512,device_name=NVIDIA_H100_80GB_HBM3.json`.
@@ -216,7 +221,7 @@ def _read_named(file: Path) -> ConfigFile:
 
 
 def _lines(text: str, pattern: re.Pattern[str]) -> dict[str, Iterator[int]]:
-    """Return the lines of the matches of a pattern, by the text of its group."""
+    """Return the line numbers of a pattern's matches, by the text of the pattern's group."""
     lines: dict[str, list[int]] = {}
     line, position = 1, 0
     for match in pattern.finditer(text):
@@ -261,7 +266,7 @@ def _read_triton(file: Path) -> ConfigFile:
     best = min(usable, default=(math.inf, math.inf, math.inf))
     entries: list[ConfigEntry] = []
     findings: list[Finding] = []
-    # Triton writes a single line, so the line number says nothing about an entry.
+    # Triton writes the file as a single line, so the line number says nothing about an entry.
     for number, (config, times) in enumerate(rows, 1):
         own = config.get("kwargs")
         if not isinstance(own, dict):
@@ -294,7 +299,7 @@ _TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_overrid
 
 
 def _times(times: Any) -> tuple[float, float, float]:
-    """Return the median and two quantiles in milliseconds; a single time stands for all three."""
+    """Return the median and two quantiles in milliseconds; a single time is used for all three."""
     values = [float(time) for time in (times if isinstance(times, list) else [times])]
     if len(values) not in (1, 3) or any(math.isnan(value) for value in values):
         raise ValueError(f"`{times}` is neither one time nor three times")
@@ -387,7 +392,7 @@ def _value(node: Any) -> Any:
 
 
 class _UnknownFormError(ValueError):
-    """A FlagGems item in a form that is not supported."""
+    """The form of a FlagGems item is not supported."""
 
 
 def _flaggems_configs(item: Any) -> Iterator[dict[str, Any]]:
@@ -430,7 +435,7 @@ def _flaggems_configs(item: Any) -> Iterator[dict[str, Any]]:
 
 
 def _choices(item: Mapping[str, Any], source: Any) -> list[Any]:
-    """Return the values of a parameter: a number, a list, or the list that a name refers to."""
+    """Return the values of a parameter, given as a number, a list or the name of a list."""
     if isinstance(source, str):
         if source not in item:
             raise ValueError(f"param_map names `{source}`, which the item does not define")

@@ -1,6 +1,6 @@
 """Writes the winners and times of a store in the formats of other projects.
 
-Each function returns the files of one format by their path, relative to a folder.
+Each function returns the files of one format, by their path relative to a folder.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ttools.tuner.store.store import TuningEntry
 
 _GPU = re.compile(r"(?:cuda|hip): (?P<name>.+) \(\w+\)")
 _TRITON = re.compile(r"triton (?P<version>[\w.+]+)")
-#: Names of the two numbers that are the shape of a quantisation block, in the kernels of vLLM.
+#: Names of the two numbers that form the shape of a quantisation block in vLLM's kernels.
 _BLOCK = ("group_n", "group_k")
 
 
 def vllm_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a file for each shape and GPU, as vLLM reads it: the winner for each number of rows.
+    """Return a file in vLLM's format for each shape and GPU, with the winner per number of rows.
 
     Raises:
         UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
@@ -43,7 +43,7 @@ def vllm_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
 
 
 def sglang_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a file for each shape and GPU, in the folder of its version of Triton, for SGLang.
+    """Return a file for each shape and GPU in SGLang's format, in a folder per version of Triton.
 
     Raises:
         UsageError: A key lacks M, or has neither E and N nor N and K, or a device is not a GPU.
@@ -56,7 +56,7 @@ def sglang_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
 
 
 def _by_rows(data: Mapping[str, Any]) -> str:
-    """Return the text of a file; entries are in the order of their numbers of rows."""
+    """Return the text of a file, with the entries sorted by their numbers of rows."""
     order = sorted(data.items(), key=lambda pair: int(pair[0]) if pair[0].isdecimal() else -1)
     return json_text(dict(order))
 
@@ -64,7 +64,7 @@ def _by_rows(data: Mapping[str, Any]) -> str:
 def _rows(
     entries: Sequence[TuningEntry], separator: str
 ) -> Iterator[tuple[Problem, str, str, dict[str, Any]]]:
-    """Yield the problem, the name without extension, the number of rows and the winner."""
+    """Yield the problem, the file name without extension, the number of rows and the winner."""
     for entry in entries:
         best = winning_trial(entry)
         if best is None:
@@ -114,7 +114,7 @@ def _device(problem: Problem) -> str:
 
 
 def _dtype(problem: Problem) -> str:
-    """Return the part of a name for the dtypes of the operands; empty for 16-bit floats.
+    """Return the part of a file name for the dtypes of the operands; empty for 16-bit floats.
 
     The first two tensors of a product are its operands.
     """
@@ -134,7 +134,7 @@ def _triton(problem: Problem) -> str:
 
 
 def triton_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a result of `triton.autotune` for each key, with all times in milliseconds."""
+    """Return a result file of `triton.autotune` for each key, with all times in milliseconds."""
     files = {}
     for entry in entries:
         problem = entry.problem
@@ -168,7 +168,7 @@ def _triton_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
-    """Return the median and the 20% and 80% quantiles; infinities if it cannot win."""
+    """Return the median and the 20% and 80% quantiles; infinities if this entry cannot win."""
     seconds = estimate(entry, trial)
     if seconds is None:
         return [math.inf] * 3
@@ -180,7 +180,7 @@ def _milliseconds(entry: TuningEntry, trial: Trial) -> list[float]:
 
 
 def flaggems_files(entries: Sequence[TuningEntry]) -> dict[str, str]:
-    """Return a file with the distinct winners of each kernel, as choices of an operator."""
+    """Return a file with the distinct winners of each kernel, as FlagGems operator choices."""
     operators: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         best = winning_trial(entry)

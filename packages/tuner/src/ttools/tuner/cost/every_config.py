@@ -1,4 +1,4 @@
-"""The kernels of a program in all configurations of their autotuners, as sources for a compiler."""
+"""The kernels of a program in all configurations of their autotuners, as sources to compile."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ttools.tuner.space.candidate import Candidate, candidates
 
 
 class ConfigCollector:
-    """Collects the configurations of autotuned launches, of which only the first one runs.
+    """Collects the configurations of autotuned launches, and runs only the first of them.
 
-    Its method `tune` is an argument of `interpret`. Configurations that the autotuner's early
-    pruning removes are left out, because Triton does not try them either.
+    The method `tune` is passed to `interpret`. Configurations that the autotuner's early pruning
+    removes are left out, because Triton does not try them either.
 
     Args:
         names: Names of the kernels to collect; empty for all.
@@ -29,7 +29,7 @@ class ConfigCollector:
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._names = names
         self._lock = threading.Lock()
-        #: The autotuner of each key keeps its `id` unique.
+        #: Keeping each key's autotuner alive ensures that its `id` in the key stays unique.
         self._calls: dict[tuple[int, object], Any] = {}
         self._functions: list[Any] = []
         self._launches: list[list[Configured]] = []
@@ -52,7 +52,7 @@ class ConfigCollector:
         """Return all configurations of each launch.
 
         Args:
-            captured: The sources of all launches; those of autotuned kernels are ignored.
+            captured: The sources of all launches; sources of autotuned kernels are ignored.
         """
         alone = [
             [Configured(kernel=s.name, values={}, source=s, launched=s.launched)]
@@ -74,7 +74,7 @@ def _configured(call: TunedCall, candidate: Candidate, line: str | None) -> Conf
 
 
 def configs_of_kernel(kernel: Any, source: KernelSource) -> list[Configured]:
-    """Return a kernel with a signature in all configurations of its autotuner.
+    """Return a kernel with a given signature in all configurations of its autotuner.
 
     Args:
         kernel: The kernel with its decorators.

@@ -1,6 +1,6 @@
 """Resources that a kernel uses on a GPU, from the driver or from the binary.
 
-The driver reports them after the kernel is loaded; before, they are read from the binary.
+The driver reports them once the kernel is loaded; before that, they are read from the binary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 
 
 def loaded_figures(kernel: Any) -> StaticResources | None:
-    """Return the static resources of a launched kernel for the store; None if unknown."""
+    """Return the static resources of a launched kernel in the store's form; None if unknown."""
     loaded = triton_versions.loaded_resources(kernel)
     target = target_of_machine()
     if loaded is None or target is None:
@@ -33,14 +33,14 @@ def loaded_figures(kernel: Any) -> StaticResources | None:
 
 
 def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
-    """Return the static facts of a kernel that was compiled for an NVIDIA GPU and not loaded.
+    """Return the static facts of a kernel that was compiled for an NVIDIA GPU but not loaded.
 
     Args:
         kernel: Triton's handle of the compiled kernel.
         programs: Number of programs of the launch.
 
     Returns:
-        None for other GPUs, and if the binary cannot be read.
+        None for other GPUs, or if the binary cannot be read.
     """
     meant = kernel.metadata.target
     name = f"sm_{meant.arch}"

@@ -1,8 +1,8 @@
 """Rejection of configurations that a GPU cannot run, by compiling them; no GPU is required.
 
-Memory and threads are known long before machine code is, so that most configurations that do not
-fit are rejected early. Only violations of launch rules count; the cost model handles configurations
-that are merely slow.
+Memory and threads are known long before machine code is generated, so most configurations that do
+not fit are rejected early. Only violations of launch rules lead to rejection; the cost model
+handles configurations that are merely slow.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NO_OPTIONS = ("grid", "warmup")
 
 
 def specialised(launch: TunedCall, candidate: Candidate) -> KernelSource:
-    """Return the kernel of a configuration, specialised as the launch requires.
+    """Return the kernel in a given configuration, specialised as the launch requires.
 
     Raises:
-        Exception: Triton's front end rejects it.
+        Exception: Triton's front end rejects the kernel.
     """
     source = launch.compiled(candidate.config).src
     function = triton_versions.innermost_jit_function(launch.tuner)
@@ -46,9 +46,10 @@ def specialised(launch: TunedCall, candidate: Candidate) -> KernelSource:
 
 
 def over_allocated(source: KernelSource, target: Target) -> str | None:
-    """Return why a target cannot launch a kernel, by its memory and threads alone.
+    """Return why a target cannot launch a kernel, judging by memory and threads alone.
 
-    The kernel is compiled until memory is allocated; registers are not known then.
+    The kernel is only compiled until its memory is allocated; at this point, its registers are not
+    known yet.
 
     Raises:
         CompilationError: The target's compiler rejects the kernel.

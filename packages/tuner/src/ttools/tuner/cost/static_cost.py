@@ -1,9 +1,9 @@
 """Estimation of the cost of configurations on a GPU before any of them is timed.
 
-Compilation determines the use of registers and shared memory and the spills; the grid determines
-the number of programs. A polynomial of numbers derived from them, fitted to recorded spaces of
-seven kernels (`benchmarks/tuning/fit_static_cost.py`), estimates the cost. `leave_one_out.py` in
-the same folder tests the fit on kernels that it did not use. The estimate ranks configurations of
+Compilation determines the registers, shared memory and spills; the grid determines the number of
+programs. The cost is estimated by a polynomial of numbers derived from these, which was fitted to
+recorded spaces of seven kernels (`benchmarks/tuning/fit_static_cost.py`). `leave_one_out.py` in the
+same folder tests the fit on kernels that were not used for it. The estimate ranks configurations of
 one launch; it is not a time.
 """
 
@@ -13,7 +13,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Fitted weights of each number of `numbers_of`: the linear and the quadratic coefficient.
+#: Fitted weights for each number that `numbers_of` returns: the linear and the quadratic
+#: coefficient.
 Weights = Mapping[str, tuple[float, float]]
 WEIGHTS: Weights = {
     "spilled": (-0.4666, 0.1733),
@@ -68,11 +69,12 @@ def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
 def expected_costs(
     facts: Mapping[str, StaticFacts | None], processors: int, weights: Weights = WEIGHTS
 ) -> dict[str, float]:
-    """Return estimated logarithmic costs up to a constant, by key; empty without any facts.
+    """Return estimated logarithmic costs up to a constant, by key; empty if there are no facts.
 
     Args:
-        facts: Static facts of configurations of one launch, by key. Configurations without facts,
-            which failed to compile or took too long, are estimated to be as bad as the worst.
+        facts: Static facts of configurations of one launch, by key. Configurations that failed to
+            compile or took too long have no facts; their estimate is that of the worst
+            configuration.
         processors: Number of multiprocessors of the GPU.
         weights: Linear and quadratic coefficient of each number.
     """

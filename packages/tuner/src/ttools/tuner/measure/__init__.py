@@ -1,1 +1,1 @@
-"""Verification against the reference and timing of configurations, one at a time."""
+"""Verification against the reference, and timing, of one configuration at a time."""

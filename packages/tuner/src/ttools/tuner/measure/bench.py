@@ -1,7 +1,7 @@
 """Verification and timing of one launch in several configurations.
 
-Each configuration runs on the memory contents that the launch started with; they are saved before
-the first run and restored before every other one. Everything runs in this process, so a
+Each configuration runs on the memory contents that the launch started with; these are saved before
+the first run and restored before every later run. Everything runs in this process, so a
 configuration that crashes terminates the process. Therefore a bench normally runs in a worker
 process, see `remote_bench`.
 """
@@ -35,12 +35,12 @@ from ttools.tuner.space.candidate import Candidate
 if TYPE_CHECKING:
     from ttools.interpreter.run.kernel_launch import KernelLaunch
 
-#: Limits on the number of samples per configuration. Between them, samples are taken until they
-#: add up to `SAMPLING_SECONDS`.
+#: Limits on the samples of a configuration: minimum number, maximum number, and total time in
+#: seconds. Between the two numbers, samples are taken until they add up to `SAMPLING_SECONDS`.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
 #: Replaces `MOST_SAMPLES` if the decorator sets `rep`.
 MOST_SAMPLES_ASKED = 1000
-#: The comparison of finalists starts no round beyond `ROUNDS` after this many seconds.
+#: After this many seconds, the comparison of finalists starts no round beyond `ROUNDS`.
 MORE_ROUNDS_S = 10.0
 
 
@@ -48,8 +48,8 @@ class Bench:
     """One launch that can be repeated in any configuration.
 
     Attributes:
-        reference: Key of the configuration whose outputs all others must reproduce; empty until one
-            has run.
+        reference: Key of the configuration whose outputs all other configurations must reproduce;
+            empty until a configuration has run.
         first_error: Exception of the first configuration that failed to run, or None.
     """
 
@@ -95,7 +95,7 @@ class Bench:
         """Do nothing; subclasses release their resources here."""
 
     def make_ready(self) -> None:
-        """Prepare the first attempt while another process still compiles its configuration."""
+        """Prepare the first attempt while another process is still compiling its configuration."""
 
     def is_device_lost(self) -> bool:
         """Return whether this process can run no further launches because it lost the device."""
@@ -120,7 +120,7 @@ class Bench:
         return None
 
     def establish(self, candidate: Candidate) -> None:
-        """Verify a configuration, which makes it the reference, unless there is one already."""
+        """Verify a configuration and make it the reference, unless there is a reference already."""
         if not self.reference:
             self.verify(candidate)
 
@@ -244,7 +244,8 @@ class Bench:
         before: list[float] = []
         while len(before) < MOST_SAMPLES_ASKED and sum(before) < warmup * 1e-3:
             before.append(self.time(candidate))
-        # Take as many samples as fit into the requested time; only short launches reach `most`.
+        # Take as many samples as fit into the requested time; only for short launches is the number
+        # limited by `most`.
         most = MOST_SAMPLES if rep is None else MOST_SAMPLES_ASKED
         wanted = SAMPLING_SECONDS if rep is None else rep * 1e-3
         samples: list[float] = []
@@ -257,14 +258,15 @@ class Bench:
         return self._observed(candidate)[0]
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Time the finalists alternately, so that drift of the machine's speed affects all alike.
+        """Time the finalists alternately, so that drift of the machine's speed affects all of them.
 
         Args:
-            rounds: Number of rounds; those beyond `ROUNDS` run only within `MORE_ROUNDS_S` seconds.
+            rounds: Number of rounds; rounds beyond `ROUNDS` run only within `MORE_ROUNDS_S`
+                seconds.
 
         Returns:
-            Samples in seconds per configuration key. Empty if the kernel has its own `do_bench`,
-            because calling that again would add no information.
+            Samples in seconds by configuration key. Empty if the kernel has its own `do_bench`,
+            because calling that function again would add no information.
         """
         if self._timing.do_bench is not None:
             return {}
@@ -282,7 +284,7 @@ class Bench:
         return [self.time(candidate)]
 
     def _observed(self, candidate: Candidate) -> tuple[float, KernelLaunch | None]:
-        """Run on restored memory; return the seconds and the kernel's last launch."""
+        """Run a candidate on restored memory; return the seconds and the kernel's last launch."""
         self.restore()
         self._clock.expect(self._launch.kernel, self._pointees)
         try:
@@ -298,7 +300,7 @@ class Bench:
         return outputs_of(last, self._pointees, self._checks.scratch)
 
     def _defect(self, candidate: Candidate) -> str | None:
-        """Return the sanitizer's first error and the number of further errors; None if clean."""
+        """Return the sanitizer's first error and the number of further errors; None if none."""
         self.restore()
         compiled = self._launch.compiled(candidate.config)
         require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)

@@ -1,7 +1,8 @@
-"""Classes of configurations that give equal bits on a GPU, which is not needed.
+"""Classes of configurations that give equal bits on a GPU; the GPU need not be present.
 
-Each configuration runs on the CPU with hashes of the order in which the GPU evaluates its results;
-see `ttools.sanitizer.reproducibility`. Configurations with equal hashes give equal bits.
+Each configuration runs on the CPU with hashes that represent the order in which the GPU evaluates
+its results; see `ttools.sanitizer.reproducibility`. Configurations with equal hashes give equal
+bits.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from ttools.sanitizer.reproducibility.run import HashedKernelRun, HashingObserve
 from ttools.tuner.measure.reproducible import CLASSES, FIRST, BitClasses, read_values
 from ttools.tuner.space.candidate import Candidate
 
-#: Maximum number of programs of a launch that are followed.
+#: Maximum number of programs per launch whose evaluation order is tracked.
 _MOST_PROGRAMS = 64
 
 
 def bit_classes(launch: TunedCall, space: Sequence[Candidate], target: Target) -> BitClasses:
-    """Compare the configurations of a launch; memory is restored after each of them.
+    """Compare the configurations of a launch; memory is restored after each run.
 
     Args:
         launch: The launch, which runs on the CPU.
@@ -67,7 +68,7 @@ def _hashed(launch: TunedCall, candidate: Candidate, target: Target) -> HashedKe
 
 
 def _unknown(run: HashedKernelRun) -> str:
-    """Return why a launch cannot have the same bits as another one for certain; else empty."""
+    """Return why a launch's bits may differ from another launch's; empty if they cannot."""
     if run.failure:
         return run.failure
     if not run.stored:
@@ -79,16 +80,18 @@ def _unknown(run: HashedKernelRun) -> str:
 
 
 def competing(classes: BitClasses, space: Sequence[Candidate], wanted: str) -> list[Candidate]:
-    """Return the candidates that compete: all of them, or those that are bit-equal to one.
+    """Return the candidates that compete: all of them, or those that are bit-equal to a given one.
 
     Args:
         classes: The classes of the candidates.
         space: All candidates of the problem.
-        wanted: `classes` for all; `first` for those equal to the first candidate; otherwise the
-            values that determine a candidate, such as `BLOCK=64,num_warps=4`.
+        wanted: `classes` for all candidates; `first` for those that are bit-equal to the first
+            candidate; otherwise the values that identify a candidate, such as
+            `BLOCK=64,num_warps=4`.
 
     Raises:
-        UsageError: No candidate has these values, or several have that are not bit-equal.
+        UsageError: No candidate has these values, or several candidates that are not bit-equal have
+            them.
     """
     if wanted == CLASSES:
         return list(space)

@@ -1,7 +1,7 @@
 """Options that determine how outputs are verified and how launches are timed.
 
-Stored trials record them as text (`str(checks)`): a trial verified under other options is not
-reused.
+Stored trials record these options as text (`str(checks)`): a trial that was verified under
+different options is not reused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ class Checks:
 
     Attributes:
         sanitize: If True, each configuration first runs under the sanitizer.
-        rtol: Relative tolerance that replaces the per-dtype table; None uses the table.
+        rtol: Relative tolerance that replaces the table of tolerances per dtype; None uses the
+            table.
         scratch: Names of arguments whose contents are not compared.
         reference: Function that computes the expected outputs, see `references`. If empty, outputs
             are compared with those of the first configuration that runs.
-        timed_by: Identity of the decorator's benchmark function; empty if ttools takes the times.
+        timed_by: Identity of the decorator's benchmark function; empty if ttools measures the
+            times.
     """
 
     sanitize: bool = False

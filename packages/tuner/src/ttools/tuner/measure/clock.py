@@ -51,7 +51,7 @@ class Clock:
         if is_tried:
             if self._trial.compile_only:
                 return _compiled(launch)
-            # Violations matter only if the target is a GPU; then there is a counter.
+            # Violations matter only if the target is a GPU; in this case, there is a counter.
             if launch.violations and self._counter is not None:
                 raise refused(launch.kernel.name, launch.violations)
             require_restorable(launch, self._trial.pointees)
@@ -73,7 +73,7 @@ class Clock:
     def expect(
         self, kernel: str, pointees: Pointees = _NO_POINTEES, *, compile_only: bool = False
     ) -> None:
-        """Time, or only compile, the launches of a kernel that this thread makes from now on."""
+        """Time, or only compile, this thread's launches of a kernel from now on."""
         self._trial.pointees = pointees
         self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
         self._trial.compile_only = compile_only
@@ -81,7 +81,7 @@ class Clock:
     def take(self) -> tuple[float, KernelLaunch | None]:
         """Return the total seconds of the launches since `expect`, and the last launch.
 
-        Launches are not timed afterwards.
+        Later launches are not timed.
         """
         self._trial.kernel = None
         return self._trial.seconds, self._trial.last

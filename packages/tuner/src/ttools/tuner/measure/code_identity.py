@@ -1,8 +1,8 @@
 """Detection of configurations that make the same launch: same code, same grid, same values.
 
-On the CPU, these are all configurations that differ only in launch options such as `num_warps`; on
-any device, those that differ only in parameters that the kernel does not use. Each group is
-verified and timed once.
+On the CPU, configurations that differ only in launch options such as `num_warps` make the same
+launch; on any device, so do configurations that differ only in parameters that the kernel does not
+use. Each group of such configurations is verified and timed once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def code_identity(launch: TunedCall, config: Any, code: Iterable[Any]) -> str | 
 
     Args:
         config: The `triton.Config` in question.
-        code: Compiled code, and the launch options where they have an effect.
+        code: Compiled code, and launch options where they have an effect.
 
     Returns:
-        A SHA-256 digest, or None if equality cannot be decided: hooks and heuristics may do
-        anything, and computing the grid may raise.
+        A SHA-256 digest, or None if equality cannot be decided, because hooks and heuristics may do
+        anything and computing the grid may raise.
     """
     if not is_comparable(launch, config):
         return None
@@ -50,7 +50,7 @@ def grid_of(arguments: Mapping[str, Any], config: Any) -> tuple[int, ...] | None
     """Return the grid of a configuration, or None if it cannot be computed without a launch.
 
     Args:
-        arguments: Arguments of the launch by name, `grid` included.
+        arguments: Arguments of the launch by name, including `grid`.
         config: The `triton.Config` in question.
     """
     grid: Any = arguments.get("grid")

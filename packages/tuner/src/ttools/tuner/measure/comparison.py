@@ -1,9 +1,9 @@
 """Comparison of a configuration's outputs with those of the reference.
 
-Configurations sum in different orders, so floating-point outputs may differ slightly. An element
-may differ by `rtol` times its own magnitude plus `rtol` times the root mean square of the
-reference's finite elements. The second term covers sums that cancel: their error is proportional to
-their terms, not to their result.
+Configurations add numbers in different orders, so floating-point outputs may differ slightly. An
+element may differ by `rtol` times its own magnitude plus `rtol` times the root mean square of the
+reference's finite elements. The second term covers sums whose terms cancel: their error is
+proportional to their terms, not to their result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 #: Relative tolerance by dtype: about 4 units in the last place for the 8- and 16-bit formats. The
-#: wider formats allow for products of several thousand terms. All other types must be equal.
+#: tolerances of the wider formats allow for sums of several thousand products. Values of all other
+#: types must be equal.
 TOLERANCES = {
     "float64": 1e-10,
     "float32": 1e-4,
@@ -38,8 +39,8 @@ def compare(
         rtol: Replaces the table of tolerances for floating-point types.
 
     Returns:
-        None if they agree; else a message that names the argument, the number of elements that
-        differ, and the worst of them.
+        None if the outputs agree; otherwise a message that names the argument, the number of
+        elements that differ, and the worst of these.
     """
     for name in dict.fromkeys([*reference, *other]):
         if name not in other or name not in reference:
@@ -60,7 +61,7 @@ def bit_equal(reference: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def incomparable(reference: Mapping[str, Any]) -> str:
-    """Return which outputs cannot be verified because every element is NaN; empty if none."""
+    """Return which outputs cannot be verified because all their elements are NaN; empty if none."""
     import torch
 
     names = [

@@ -20,7 +20,7 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
         samples: Independent samples, in any order.
 
     Returns:
-        None if there are too few samples for an interval of that level.
+        None if there are too few samples for an interval with this coverage.
     """
     count = len(samples)
     ordered = sorted(samples)

@@ -60,7 +60,7 @@ def _open() -> tuple[Any, Any]:
         return None, None
     try:
         pynvml.nvmlInit()
-        # Look the GPU up by UUID: CUDA's and NVML's numbering of devices may differ.
+        # The GPU is looked up by its UUID, because CUDA and NVML may number devices differently.
         identity = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
         return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{identity}")
     except (pynvml.NVMLError, RuntimeError, AssertionError, AttributeError):
@@ -70,11 +70,11 @@ def _open() -> tuple[Any, Any]:
 #: A configuration is sampled for `SAMPLING_S` seconds, at least `FEWEST` and at most `MOST` times.
 #: Configurations that may win are compared again.
 SAMPLING_S, FEWEST, MOST = 0.002, 10, 25
-#: A configuration whose median over the first `FIRST` samples exceeds `HOPELESS` times that of the
-#: best one cannot win, and is sampled no further.
+#: If the median of a configuration's first `FIRST` samples exceeds `HOPELESS` times the median of
+#: the best configuration, it cannot win and is not sampled further.
 FIRST, HOPELESS = 3, 1.5
-#: Samples of a configuration in each round of the comparison. Short configurations need more,
-#: because their samples differ by several percent.
+#: Number of samples of a configuration in each round of the comparison, and the number for short
+#: configurations, which need more because their samples differ by several percent.
 PER_ROUND, PER_SHORT_ROUND = 5, 20
 #: Fields of Triton's metadata that determine how a binary is launched.
 _LAUNCH_OPTIONS = (
@@ -153,8 +153,8 @@ class GpuBench(Bench):
 
     def _parts(self, candidate: Candidate) -> tuple[Any, Any]:
         config = candidate.config
-        # Restoring storages that no run has changed is unnecessary. A configuration that was not
-        # verified in this process may change any of them.
+        # Storages that no run has changed need not be restored. But a configuration that was not
+        # verified in this process may change any storage.
         only = None
         if candidate.key in self._changed:
             only = frozenset[int]().union(*self._changed.values())
@@ -192,7 +192,7 @@ class GpuBench(Bench):
         """Return a tensor as it is after a run.
 
         The tensor is compared before the next run overwrites it, so only the reference's output is
-        copied. A tensor that neither this run nor the reference's changed still equals the
+        copied. A tensor that neither this run nor the reference's run changed still equals the
         reference's output, which is returned in its place.
         """
         if not self.reference:

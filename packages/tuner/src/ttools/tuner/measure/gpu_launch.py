@@ -27,10 +27,10 @@ class GpuTunedCall(TunedCall):
     """A launch whose preparation and kernel can be timed separately.
 
     Attributes:
-        prepare: Runs the hooks and resets that Triton runs before a launch.
-        bare: Launches the kernel without hooks and resets.
-        programs: Returns the number of programs of a configuration; None if the grid cannot be
-            computed without a launch.
+        prepare: Function that runs the hooks and resets that Triton runs before a launch.
+        bare: Function that launches the kernel without hooks and resets.
+        programs: Function that returns the number of programs of a configuration, or None if the
+            grid cannot be computed without a launch.
     """
 
     prepare: Callable[[Any], None]
@@ -131,7 +131,7 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 
 
 def _pruned(tuner: Any, named: dict[str, Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the configurations that remain after the tuner's own pruning."""
+    """Return the configurations that remain after the autotuner's own pruning."""
     if len(tuner.configs) <= 1:
         return list(tuner.configs)
     pruning = copy.copy(tuner)

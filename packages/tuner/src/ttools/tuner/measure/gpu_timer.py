@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-#: Larger than any L2 cache. Writing it also gives the CPU time to enqueue what follows.
+#: This is larger than any L2 cache. Writing this many bytes also gives the CPU time to enqueue the
+#: work that follows.
 _FLUSHED_BYTES = 256 * 2**20
 #: Work shorter than this many seconds is timed in a CUDA graph.
 SHORT_S = 50e-6
@@ -34,8 +35,8 @@ class GpuTimer:
         """Time work `count` times, and return the seconds of each repetition.
 
         Args:
-            prepare: Runs before each repetition, untimed.
-            work: Enqueues the work on the current stream.
+            prepare: Function that runs before each repetition, untimed.
+            work: Function that enqueues the work on the current stream.
         """
         cuda = _cuda()
         pairs = [
@@ -87,7 +88,7 @@ class GpuTimer:
         self._flushed.zero_()
 
     def warm_up(self, prepare: Work, work: Work) -> None:
-        """Run work untimed, so that costs of the first run are not measured."""
+        """Run work untimed, so that costs that only the first run has are not measured."""
         self.seconds(prepare, work, _WARM_UPS)
 
 

@@ -1,8 +1,8 @@
 """Selection of the methods that measure configurations: device, bench and cost model.
 
-This process and the workers share it, so that both choose the same kind of bench. Modules that only
-the CPU needs are imported where they are used, because loading them is slow and would delay the
-workers of a GPU.
+This process and its workers share this module, so that both choose the same kind of bench. Modules
+that only the CPU needs are imported where they are used, because loading them is slow and would
+delay the workers for a GPU.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Measuring:
     """Options for measuring configurations.
 
     Attributes:
-        predicted: GPU to predict times for, which need not be present; None to measure times.
+        predicted: GPU for which times are predicted; it need not be present. None to measure times.
         threads: Number of threads that run the programs of a launch on the CPU.
-        on_gpu: If True, times are taken on this process's GPU instead of the CPU.
+        on_gpu: If True, times are measured on this process's GPU instead of the CPU.
     """
 
     checks: Checks = field(default_factory=Checks)
@@ -58,10 +58,11 @@ class Measuring:
     def hint(self, facts: Callable[[], Mapping[str, StaticFacts | None]]) -> Hint:
         """Return a function that estimates costs from configurations compiled ahead of time.
 
-        It estimates costs on a GPU only; for the CPU it returns nothing.
+        The function estimates costs on a GPU only; for the CPU it returns nothing.
 
         Args:
-            facts: Returns the static facts that are available so far, by configuration key.
+            facts: Function that returns the static facts that are available so far, by
+                configuration key.
         """
         if not self.on_gpu:
             return no_hint
@@ -80,10 +81,10 @@ class Measuring:
         arguments: Mapping[str, Any],
         use: Callable[[TunedCall, Bench], None],
     ) -> None:
-        """Make a launch up to the choice of a configuration, then pass it to `use`.
+        """Start a launch, but pass it to `use` at the point at which a configuration is chosen.
 
         Args:
-            arguments: Arguments of the launch by name.
+            arguments: Arguments of the launch, by name.
             use: Receives the launch and its bench.
         """
         if self.on_gpu:

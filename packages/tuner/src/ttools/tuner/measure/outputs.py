@@ -24,23 +24,24 @@ class CannotTuneError(TtoolsError):
 
 
 def require_restorable(launch: KernelLaunch, pointees: Pointees) -> None:
-    """Check before a launch that everything it may write can be restored.
+    """Check before a launch that everything the launch may write can be restored.
 
     Args:
-        pointees: Memory that the launch's tables of addresses lead to.
+        pointees: Memory that the launch reaches through tables of addresses.
 
     Raises:
-        CannotTuneError: The launch may write memory that no argument leads to.
+        CannotTuneError: The launch may write memory that is not reached from any argument.
     """
     if launch.written_storages is None and not pointees.is_known:
         raise unknown_writes(launch.kernel.name, pointees)
 
 
 def require_known_writes(kernel: str, ttir: str, pointees: Pointees) -> None:
-    """Check the same as `require_restorable` for a kernel that is compiled but has not run.
+    """Perform the check of `require_restorable` for a kernel that is compiled but has not run.
 
     Raises:
-        CannotTuneError: The kernel stores through pointers from memory that no table leads to.
+        CannotTuneError: The kernel stores through pointers that it reads from memory, and the
+            memory that they point to is not known from tables of addresses.
     """
     if not pointees.is_known and memory_effects(parse_module(ttir)).unknown_writes:
         raise unknown_writes(kernel, pointees)
@@ -63,7 +64,7 @@ def outputs_of(
     """Copy the tensors that a launch may have written.
 
     Args:
-        pointees: Memory that the launch's tables of addresses lead to.
+        pointees: Memory that the launch reaches through tables of addresses.
         without: Names of arguments whose contents are not compared.
     """
     effects = launch.kernel.variants.effects

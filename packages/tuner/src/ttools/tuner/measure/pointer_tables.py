@@ -1,8 +1,8 @@
 """Memory that a launch reaches through tables of addresses among its arguments.
 
-A table is an integer tensor whose elements are addresses of other tensors, as grouped matrix
-products use it. Each 64-bit integer that lies in the storage of a tensor alive in this process
-counts as such an address. For an argument `table` whose fourth element is `x.data_ptr()`,
+A table is an integer tensor whose elements are addresses of other tensors, as in grouped matrix
+products. A 64-bit integer counts as such an address if it lies in the storage of a tensor that is
+alive in this process. For example, if the fourth element of an argument `table` is `x.data_ptr()`,
 `pointees_of` returns the tensor `x` under the name `table[3]`.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 
 #: Linux maps no memory below this address, so smaller integers are not looked up.
 _LEAST_ADDRESS = 1 << 16
-#: Integers in a table that are at least this count as addresses; if a tensor has a lower address,
-#: its address is the limit instead. Tensors have lower addresses if Python is not
-#: position-independent, as in Debian, because its heap then follows the program.
+#: Integers in a table count as addresses if they are at least this large; if a tensor has a lower
+#: address, its address is the limit instead. Tensors have lower addresses if Python is not
+#: position-independent, as on Debian, because its heap then follows the program.
 _USUAL_LEAST_ADDRESS = 1 << 32
 _WORD = 8
 
@@ -32,7 +32,7 @@ class TableWord:
     Attributes:
         table: The tensor that contains the address.
         at: Offset of the element in the table's storage, in bytes.
-        tensor: A live tensor whose storage contains the address.
+        tensor: A live tensor whose storage contains the memory at the address.
         offset: Offset of the address in that tensor's storage, in bytes.
     """
 
@@ -44,13 +44,14 @@ class TableWord:
 
 @dataclass(frozen=True, kw_only=True)
 class Pointees:
-    """The tensors that the tables of a launch lead to.
+    """The tensors that a launch reaches through tables of addresses.
 
     Attributes:
         addresses: All addresses in tables, in table order.
-        tensors: One tensor per storage, named after the first element that leads to it: `table[3]`.
+        tensors: One tensor per storage, named after the first element that points to it, such as
+            `table[3]`.
         stray: Names of arguments with an address that cannot be followed: an integer argument that
-            is an address, or a table with some addresses that lead to no tensor.
+            is an address, or a table with some addresses that do not belong to any tensor.
     """
 
     addresses: list[TableWord] = field(default_factory=list)
@@ -64,7 +65,7 @@ class Pointees:
 
 
 def pointees_of(arguments: Mapping[str, Any]) -> Pointees:
-    """Follow the tables of addresses among arguments, and the tables that these lead to."""
+    """Follow the tables of addresses among arguments, and the tables reached through these."""
     pointees = Pointees()
     waiting = [(name, value) for name, value in arguments.items() if _may_hold_addresses(value)]
     numbers = [n for n, v in arguments.items() if type(v) is int and v >= _LEAST_ADDRESS]
@@ -143,7 +144,7 @@ class _LiveStorages:
         self.lowest = min([_USUAL_LEAST_ADDRESS, *self._starts[:1]])
 
     def at(self, address: int) -> Any | None:
-        """Return a tensor whose storage contains the address, or None."""
+        """Return a tensor whose storage contains an address; None if there is none."""
         number = bisect.bisect_right(self._starts, address) - 1
         if number < 0:
             return None
@@ -154,5 +155,6 @@ class _LiveStorages:
 def _tensors_alive() -> Iterable[Any]:
     import torch
 
-    # `type(value)`, not `isinstance`: reading `__class__` may run the code of a lazy module.
+    # `type(value)` is used instead of `isinstance`, because reading `__class__` may run the code of
+    # a lazy module.
     return [value for value in gc.get_objects() if issubclass(type(value), torch.Tensor)]

@@ -1,7 +1,7 @@
 """Ranking of configurations for a GPU that need not be present.
 
 Configurations are compiled for the GPU and verified on the CPU. Their times are the projections
-that `ttools profile` reports, because times on the CPU do not carry over.
+that `ttools profile` also reports, because times measured on the CPU do not carry over to the GPU.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PredictedBench(Bench):
         return [*super()._code(candidate, compiled), options]
 
     def verify(self, candidate: Candidate) -> Trial:
-        """Compile a configuration for the device, then run it on the CPU if it fits the device."""
+        """Compile a configuration for the device; if it fits the device, run it on the CPU."""
         self.restore()
         target = self._device.target
         try:
@@ -77,5 +77,5 @@ class PredictedBench(Bench):
         return replace(trial, predicted=projection.seconds, projection=interval)
 
     def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Return nothing, because predicting again gives the same result."""
+        """Return an empty dictionary, because predicting again would give the same result."""
         return {}

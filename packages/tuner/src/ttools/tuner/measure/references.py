@@ -1,8 +1,8 @@
 """The user's function that computes the expected outputs: `--reference MODULE:FUNCTION`.
 
-The function is called once with copies of the launch's arguments, passed by name; it receives those
-that its signature names. It returns the expected tensors by the name of the kernel's parameter.
-Alternatively it writes them into its copies and returns None.
+The function is called once with copies of the launch's arguments, passed by name; it receives only
+the arguments that its signature names. It returns the expected tensors by the names of the kernel's
+parameters. Alternatively, it writes them into its copies and returns None.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def expected_outputs(
     arguments: Mapping[str, Any],
     reached: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """Return the outputs that a reference function expects, by parameter name.
+    """Return the outputs that a reference function computes, by parameter name.
 
     Args:
         text: The user's name for the function.
         arguments: Arguments of the launch by name; they are copied, not changed.
-        reached: Tensors that tables of addresses lead to, by names such as `table[3]`.
+        reached: Tensors that are reached through tables of addresses, by names such as `table[3]`.
 
     Raises:
-        UsageError: The function raises, or returns something else.
+        UsageError: The function raises an exception, or returns neither None nor expected tensors.
     """
     copies = {name: _copy(value) for name, value in arguments.items()}
     parameters = inspect.signature(function).parameters.values()

@@ -1,4 +1,4 @@
-"""Classes of configurations with equal bits as data, and the option that selects one of them."""
+"""Classes of configurations with equal bits as data, and the option that selects a class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
 
-#: Values of the option other than a configuration.
+#: Values of the option that do not name a configuration.
 FIRST, CLASSES = "first", "classes"
 
 
@@ -18,8 +18,8 @@ class BitClasses:
     Attributes:
         target: The GPU for which the orders of evaluation were compared, such as `sm_90`.
         same_as: Key of the first configuration with equal bits, by the key of each configuration.
-        unknown: Why a configuration cannot be compared with others, by key. It is the only one of
-            its class.
+        unknown: Reasons why configurations cannot be compared with others, by key. Each of these
+            configurations is alone in its class.
     """
 
     target: str
@@ -31,7 +31,7 @@ class BitClasses:
         return all(key in self.same_as for key in keys)
 
     def equal_to(self, key: str) -> list[str]:
-        """Return the keys of the configurations that are bit-equal to one, itself included."""
+        """Return the keys of the configurations bit-equal to a given one, itself included."""
         own = self.same_as.get(key)
         return [other for other, first in self.same_as.items() if own and first == own]
 
@@ -40,7 +40,7 @@ def read_values(text: str) -> dict[str, str]:
     """Read values such as `BLOCK=64,num_warps=4`.
 
     Raises:
-        UsageError: The text has another form.
+        UsageError: The text does not have this form.
     """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 
-#: Quantiles that Triton requests from a benchmark function, the median first.
+#: Quantiles that Triton requests from a benchmark function; the first is the median.
 QUANTILES = (0.5, 0.2, 0.8)
 
 
@@ -20,10 +20,10 @@ class Timing:
     """The timing that a decorator requests.
 
     Attributes:
-        warmup: Milliseconds of untimed launches before the timed ones.
+        warmup: Milliseconds of untimed launches before the timed launches.
         rep: Milliseconds of timed launches.
-        do_bench: Takes the times in place of ttools. It is called with a function that launches,
-            and with the quantiles to return in milliseconds.
+        do_bench: Function that measures the times in place of ttools. It is called with a function
+            that launches the kernel and with the quantiles that it should return in milliseconds.
     """
 
     warmup: float | None = None
@@ -40,7 +40,7 @@ class Timing:
             raise UsageError(f"do_bench={self.do_bench!r}: must be a function")
 
     def asked(self, launch: Callable[[], object]) -> list[float]:
-        """Time a launch with the user's function; return seconds, the median first.
+        """Time a launch with the user's function; return times in seconds, the median first.
 
         Raises:
             UsageError: The function returns something other than times.
@@ -59,14 +59,15 @@ class Timing:
 
 
 def _is_several(value: Any) -> bool:
-    """Return whether a value can be iterated; iterating an array without axes raises."""
+    """Return whether a value can be iterated over; iterating over an array without axes fails."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
 
 
 def name_of(do_bench: Callable[..., Any] | None) -> str:
-    """Identify a benchmark function by name and source; empty for None.
+    """Identify a benchmark function by name and source; return an empty text for None.
 
-    Times by different functions are not comparable; a change of the source changes the identity.
+    Times measured by different functions are not comparable, so a change of the source changes the
+    identity.
     """
     if do_bench is None:
         return ""
@@ -80,6 +81,6 @@ def name_of(do_bench: Callable[..., Any] | None) -> str:
 
 
 def timing_of(tuner: Any) -> Timing:
-    """Return the timing that an autotuner's decorator requests; the default for Triton's own."""
+    """Return the timing that an autotuner's decorator requests; for Triton's own, the default."""
     timing = getattr(tuner, "timing", None)
     return timing if isinstance(timing, Timing) else Timing()

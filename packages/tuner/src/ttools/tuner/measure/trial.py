@@ -1,4 +1,4 @@
-"""The result of trying a configuration: whether it may win, why not, and how long it takes."""
+"""The result of trying a configuration: whether it may win, why it may not, and its time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ttools.tuner.cost.limits import StaticResources
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.space.candidate import config_key
 
-#: A finite number, the only kind that a file may contain; JSON readers also accept infinities and
+#: A finite number. Files may contain only such numbers; JSON readers also accept infinities and
 #: NaN.
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-#: Lower bound of costs, because costs are divided by each other, and a launch without programs
-#: takes no time.
+#: Lower bound of costs. It is positive because costs are divided by each other, and a launch
+#: without programs takes no time.
 LEAST_SECONDS = 1e-9
 #: `over_limit`: does not fit the target. `failed`: does not compile or run. `defect`: the sanitizer
 #: found an error. `wrong`: outputs differ from the reference. `crashed`: terminated the process
-#: that ran it. `timed_out`: exceeded the time limit. `killed`: something else ended that process,
-#: twice. Only `ok` can win.
+#: that ran it. `timed_out`: exceeded the time limit. `killed`: something else terminated the
+#: process that ran it, twice. Only a configuration with status `ok` can win.
 Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out", "killed"]
 
 
@@ -40,18 +40,19 @@ class Trial:
     """The result of trying a configuration.
 
     Attributes:
-        reason: Reason why it cannot win; if `ok`, the outputs that could not be compared, if any.
+        reason: Reason why the configuration cannot win; if the status is `ok`, names the outputs
+            that could not be compared, if any.
         samples: Times of the timed runs in seconds, in order.
         predicted: Projected seconds on the target; None without a target.
         projection: Interval of the projected time; None without a target.
         resources: Static resource use on the target; None without a target.
-        reference: Key of the configuration that its outputs were compared with.
-        checks: Options that it was verified under, see `checks.Checks`.
+        reference: Key of the configuration with whose outputs its outputs were compared.
+        checks: Options under which the configuration was verified, see `checks.Checks`.
         conditions: Clocks and temperature of the device during timing, if available.
-        same_as: Key of the configuration with the same launch whose trial this copies; empty if the
-            configuration was tried itself.
-        bit_equal: True if the outputs have the same bits as those of the configuration that they
-            were compared with; None if they were compared with the user's function.
+        same_as: Key of the configuration that makes the same launch and whose trial this is a copy
+            of; empty if the configuration was tried itself.
+        bit_equal: True if the outputs have the same bits as those of the configuration with which
+            they were compared; None if they were compared with the user's function.
         tried: Time at which a stored trial was made; empty for a trial of this run.
     """
 
@@ -85,7 +86,7 @@ class Trial:
 
     @property
     def cost(self) -> float | None:
-        """Measured seconds, else predicted ones; None if the configuration cannot win."""
+        """Measured seconds, or else predicted seconds; None if the configuration cannot win."""
         if self.status != "ok":
             return None
         cost = self.predicted if self.seconds is None else self.seconds

@@ -18,12 +18,12 @@ WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 260, 64, 14, 20, 40
 TIMES = "\N{MULTIPLICATION SIGN}"
 #: Ratios to the best time are clipped at this value.
 _WORST = 4.0
-#: Number of configurations in a heat map, the best over all shapes.
+#: Number of configurations in a heat map: the best configurations over all shapes.
 _MAPPED = 24
 
 
 def progress(entry: TuningEntry) -> dict[str, Any] | None:
-    """Return each trial's cost, and the lowest so far, in the order of the trials.
+    """Return each trial's cost and the lowest cost so far, in the order of the trials.
 
     Returns:
         None if nothing was timed.
@@ -86,10 +86,10 @@ def _label(trial: Trial, cost: float | None) -> str:
 
 
 def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
-    """Return a line per configuration through its values; faster ones are darker.
+    """Return a line per configuration through its values; lines of faster ones are darker.
 
     Returns:
-        None if fewer than two were timed, or all have the same values.
+        None if fewer than two configurations were timed, or all of them have the same values.
     """
     timed = [trial for trial in entry.trials if trial.cost is not None]
     names = list(dict.fromkeys(name for trial in timed for name in trial.values))
@@ -197,7 +197,7 @@ def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
 
 
 def _mean(row: Sequence[float | None]) -> float:
-    """Return the geometric mean; missing ratios count as the worst, so that complete rows lead."""
+    """Return the geometric mean; missing ratios count as the worst, so complete rows rank first."""
     logs = [math.log(_WORST if ratio is None else min(_WORST, ratio)) for ratio in row]
     return sum(logs) / len(logs)
 
@@ -212,7 +212,7 @@ def _short(entry: TuningEntry) -> str:
 
 
 def color(ratio: float) -> str:
-    """Return a colour: dark for the best, pale for configurations that take four times as long."""
+    """Return a colour: dark for the best configuration, pale for four times its time."""
     share = min(1.0, math.log(max(1.0, ratio)) / math.log(_WORST)) ** 0.6
     start, end = (12, 74, 110), (226, 236, 243)
     mixed = [round(a + (b - a) * share) for a, b in zip(start, end, strict=True)]

@@ -16,7 +16,7 @@ from ttools.tuner.store.store import TuningEntry
 def formats_of(
     entries: Sequence[TuningEntry], notes: Sequence[str]
 ) -> Mapping[str, Callable[[], str]]:
-    """Return a function for each format, in addition to text and Markdown.
+    """Return the formats beyond text and Markdown, with a function for each of them.
 
     Args:
         entries: Tunings of a run.

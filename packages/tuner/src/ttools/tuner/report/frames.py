@@ -22,11 +22,11 @@ COLUMNS = (
 
 
 def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.DataFrame:
-    """Return a data frame with a row per trial.
+    """Return a data frame with one row per trial.
 
     Args:
         entries: Entries of a store or of a run.
-        history: If True, superseded trials have rows too, before the others.
+        history: If True, superseded trials also have rows, which precede all other rows.
 
     Returns:
         The columns of `COLUMNS`, then `key.NAME` for each part of the tuning key, `config.NAME` for
@@ -36,7 +36,7 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
         median in the comparison of finalists. `predicted` is the projected time, and
         `predicted_low` and `predicted_high` are its interval. `tied` marks configurations whose
         time differs from the winner's by no more than noise. `same_as` is the key of the
-        configuration that makes the same launch and whose trial this copies.
+        configuration that makes the same launch and whose trial was copied.
     """
     import pandas as pd
 

@@ -89,7 +89,7 @@ def _conclusion(entry: TuningEntry) -> str:
 
 
 def _point(entry: TuningEntry, *, only: bool) -> Point:
-    """Return why the winner won, with the code that uses it."""
+    """Return why the winner won, with the code that applies it."""
     best = winning_trial(entry)
     if best is None:
         whys = Counter(t.reason or t.status for t in entry.trials)
@@ -172,5 +172,5 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
 
 
 def key_text(entry: TuningEntry) -> str:
-    """Return the key of an entry as text: `n=1000, float32`."""
+    """Return the key of an entry as text, such as `n=1000, float32`."""
     return ", ".join([*entry.problem.sizes, *entry.problem.dtypes]) or "one key"

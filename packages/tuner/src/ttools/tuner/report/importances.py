@@ -1,4 +1,4 @@
-"""The importance of each parameter for a kernel's time: permutation importance of a forest."""
+"""The importance of parameters for a kernel's time: permutation importance of a random forest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ttools.tuner.space.candidate import distinct_values
 from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
-#: With fewer configurations, a forest is not meaningful.
+#: With fewer configurations than this, a forest is not meaningful.
 _FEWEST = 12
-#: If the forest explains less of the variation of unseen data (R²), no importances are reported.
+#: No importances are reported if the forest explains less than this share of the variation of
+#: unseen data (R²).
 _LEAST_EXPLAINED = 0.5
 _TREES = 200
 
@@ -24,9 +25,9 @@ class Importances:
     """The influence of parameters on the time of configurations.
 
     Attributes:
-        explained: Share of the variation of the logarithmic times that the forest explains for
-            configurations left out (out-of-bag R²).
-        shares: Share of each parameter that varies, the largest first; the sum is 1.
+        explained: Share of the variation of the logarithmic times of left-out configurations that
+            the forest explains (out-of-bag R²).
+        shares: Share of importance of each parameter that varies, the largest first; the sum is 1.
     """
 
     explained: float
@@ -43,10 +44,10 @@ class Importances:
 def importances(entry: TuningEntry) -> Importances | None:
     """Return how the times of a tuning depend on each parameter that varies.
 
-    A parameter's importance is how much worse a random forest predicts if that parameter's values
-    are exchanged between configurations (Breiman, "Random Forests", 2001). Shares are relative to
-    the sum over all parameters. They describe the configurations that were tried, and a search
-    tries mostly fast ones.
+    The importance of a parameter is the amount by which a random forest predicts worse if the
+    values of this parameter are exchanged between configurations (Breiman, "Random Forests", 2001).
+    Shares are relative to the sum over all parameters. They describe the configurations that were
+    tried, and a search mostly tries fast configurations.
 
     Returns:
         None if too few configurations were timed, fewer than two parameters vary, or the forest

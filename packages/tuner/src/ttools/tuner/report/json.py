@@ -35,9 +35,9 @@ def as_data(
     Args:
         entries: Tunings of a store or a run.
         script: Name and exit status of the program; None if there is no program.
-        run: Further fields of each problem by its text.
+        run: Further fields for each problem, by the problem's text.
         notes: Notes for the user.
-        importance: If True, the importance of parameters is added, which takes a second.
+        importance: If True, the importance of parameters is added; computing it takes a second.
     """
     data: dict[str, Any] = {
         "schema": "ttools.tune/1",

@@ -21,7 +21,7 @@ from ttools.tuner.store.store import TuningEntry
 
 
 def mark(entry: TuningEntry, trial: Trial) -> str:
-    """Return `winner`, `tied` for a configuration that may be as fast, or nothing."""
+    """Return `winner`, `tied` for a configuration that may be as fast, or an empty text."""
     if trial.key == entry.winner:
         return "winner"
     return "tied" if is_tied(entry, trial) else ""
@@ -31,7 +31,8 @@ def projected_text(trial: Trial, *, star: bool = True) -> str:
     """Return a projected time with its interval.
 
     Args:
-        star: If True, a star marks a time that is less certain; if False, the reasons are given.
+        star: If True, a star marks a time that is less certain than usual; if False, the reasons
+            are given.
     """
     own = trial.projection
     if own is None:
@@ -41,7 +42,7 @@ def projected_text(trial: Trial, *, star: bool = True) -> str:
 
 
 def ratio_interval_text(entry: TuningEntry, trial: Trial) -> str:
-    """Return the interval of the ratio of a configuration's time to the winner's."""
+    """Return the interval of the ratio of a configuration's time to the winner's time."""
     ratio = compared_with_winner(entry, trial)
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
@@ -49,7 +50,7 @@ def ratio_interval_text(entry: TuningEntry, trial: Trial) -> str:
 
 
 def winners_as_python(entries: Sequence[TuningEntry]) -> str:
-    """Return a line of code for each winner, after a comment with its gain."""
+    """Return a line of code for each winner, preceded by a comment with its gain."""
     lines = []
     for entry in entries:
         best = winning_trial(entry)

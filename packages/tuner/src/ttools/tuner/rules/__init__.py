@@ -1,1 +1,1 @@
-"""Rules that are derived from stored tunings: a decision tree selects among few configurations."""
+"""Rules derived from stored tunings: a decision tree selects one of a few configurations."""

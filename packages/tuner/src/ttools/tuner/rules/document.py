@@ -40,10 +40,10 @@ def read_rules(path: Path) -> dict[str, KernelRules]:
 
 
 def read_tree(kind: type, data: Any) -> Tree:
-    """Convert a tree from a document; its fields determine the type of each node.
+    """Convert a tree from a document, in which a node's fields determine its type.
 
     Raises:
-        ValueError: The data describe no tree.
+        ValueError: The data does not describe a tree.
     """
     assert kind is Tree
     is_leaf = isinstance(data, dict) and "config" in data
@@ -54,7 +54,7 @@ def read_tree(kind: type, data: Any) -> Tree:
 
 
 def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Return the argument of `triton.heuristics` for a kernel in a file of rules.
+    """Return the argument of `triton.heuristics` that a file of rules defines for a kernel.
 
     Raises:
         UsageError: The file cannot be used, or has no rules for the kernel.
@@ -75,7 +75,7 @@ def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]
 
 
 def _device(multiprocessors: int | None) -> tuple[str, int | None]:
-    """Return the GPU's name and number of multiprocessors; without a GPU, the measured number."""
+    """Return the GPU's name and multiprocessor count; without a GPU, `cpu` and the given count."""
     import torch
 
     if not torch.cuda.is_available():

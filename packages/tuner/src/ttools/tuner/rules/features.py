@@ -1,8 +1,8 @@
 """Features of a launch on which a rule can decide: its numbers, tiles, dtypes and device.
 
 The same features are computed for stored tunings, from which rules are made, and for launches, to
-which they are applied. Each feature has a numeric value, which a rule compares with a threshold. An
-example is the number of waves that the tiles of `M` by 128 and `N` by 64 need.
+which rules are applied. Each feature has a numeric value, which a rule compares with a threshold.
+An example is the number of waves that tiles of size 128 along `M` and 64 along `N` need.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from typing import Any, Literal
 from ttools.core.gpus.devices import device_called
 from ttools.tuner.store.problem import Problem
 
-#: Keys for the dtypes of a launch's tensors, its device, and the device's number of
-#: multiprocessors; the last is missing if the number is unknown.
+#: Keys for the dtypes of a launch's tensors, for its device, and for the device's number of
+#: multiprocessors; the last key is missing if this number is unknown.
 DTYPES, DEVICE, MULTIPROCESSORS = "dtypes", "device", "multiprocessors"
 #: Maximum number of dimensions of a tile.
 _MOST_SIDES = 3
-#: Words in names of parameters that are not tile sizes, although they may also name an argument.
+#: A parameter whose name contains one of these words is not a tile size, even if the word is also
+#: the name of an argument.
 _NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
-#: Arguments that count equal problems, each of which has its own tiles; they multiply the grid.
+#: Arguments that count equal problems. Each of these problems has its own tiles, so these arguments
+#: multiply the grid.
 _COUNTS_OF_ALIKE = frozenset({"batch", "batches", "experts", "groups", "heads"})
-#: Parameters that are the tile size of an argument if all other arguments have another tile size.
+#: Parameters that are the tile size of an argument if all other arguments have their own tile
+#: sizes.
 _LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
 
@@ -40,11 +43,11 @@ class Feature:
     Attributes:
         kind: `number` is the value of an argument, and `product` the product of several arguments.
             `waves` is how many tiles the busiest multiprocessor processes, and `fill` is the share
-            of all slots of those waves that have a tile. `equals` is whether an argument, a dtype
+            of all slots in these waves that have a tile. `equals` is whether an argument, a dtype
             (`dtypes[0]`) or the device has a given value.
         names: Names of the arguments.
-        value: The value that `equals` compares with; for `waves` and `fill` the tile sizes, one per
-            name.
+        value: For `equals`, the value to compare with; for `waves` and `fill`, the tile sizes, one
+            per name.
 
     Raises:
         ValueError: The feature cannot be computed, for example because the file is damaged.
@@ -68,7 +71,7 @@ class Feature:
         return self.value if isinstance(self.value, tuple) else ()
 
     def answer(self, facts: Mapping[str, Any]) -> float:
-        """Return the value for a launch, given the facts of `facts_of` or `facts_of_arguments`."""
+        """Return the feature's value, given the result of `facts_of` or `facts_of_arguments`."""
         if self.kind == "equals":
             return float(facts.get(self.names[0]) == self.value)
         if self.kind in ("number", "product"):
@@ -105,7 +108,7 @@ def facts_of_arguments(
 
 
 def device_name(device: str) -> str:
-    """Return a GPU's name as torch reports it, from a problem's device; `cpu` for all CPUs."""
+    """Return a GPU's name as torch reports it, given a problem's device; `cpu` for all CPUs."""
     match = re.match(r"(?:cuda|hip): (.*) \(sm_\d+\)$", device)
     if match:
         return match[1]
@@ -113,7 +116,7 @@ def device_name(device: str) -> str:
 
 
 def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
-    """Return the features of numbers, dtypes and devices that differ among launches."""
+    """Return the features of numbers, dtypes and devices whose values differ among launches."""
     names = dict.fromkeys(name for launch in facts for name in launch if name != MULTIPROCESSORS)
     numbers = _numbers(facts)
     features = [Feature("number", (name,)) for name in numbers]
@@ -140,11 +143,10 @@ def ranges_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, floa
 def tile_features_of(
     facts: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]
 ) -> list[Feature]:
-    """Return the features of tiles and the device that differ among launches.
+    """Return the features of tiles and the device whose values differ among launches.
 
     Args:
-        facts: Facts of the launches; the result is empty unless all multiprocessor counts are
-            known.
+        facts: Facts of the launches; the result is empty if any multiprocessor count is unknown.
         configs: Configurations whose tile sizes are used, see `tile_sides`. Arguments that count
             groups, batches or heads multiply the number of tiles.
     """
@@ -168,12 +170,13 @@ def tile_features_of(
 
 
 def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
-    """Return the parameter that is the tile size of each number, by name of the number.
+    """Return the name of the parameter that is the tile size of each number, by the number's name.
 
     Args:
         numbers: Names of numeric arguments, for example `M` and `rows`.
-        values: Names of the configuration's parameters. `BLOCK_M` and `BLOCK_SIZE_M` are tile sizes
-            of `M`, `ROWS` of `rows`, and `BLOCK` of the only number that has no other tile size.
+        values: Names of the configuration's parameters. For example, `BLOCK_M` and `BLOCK_SIZE_M`
+            are tile sizes of `M`, `ROWS` is that of `rows`, and `BLOCK` is that of the only number
+            without any other tile size.
     """
     own = [name for name in values if not _NO_SIDES.intersection(_words(name))]
     side_of = {}

@@ -1,12 +1,12 @@
 """Growth of a decision tree that assigns configurations to launches.
 
 scikit-learn's regression tree is fitted to the slowdowns of all configurations, which reduces the
-sum of their squared deviations. It grows best first: each step splits where the reduction is
-greatest. Therefore the tree with fewer leaves is a prefix of the one with more, and one fit
-provides all sizes.
+sum of their squared deviations. It grows best first: each step makes the split with the greatest
+reduction. Therefore a tree with fewer leaves is a prefix of a tree with more leaves, and one fit
+provides trees of all sizes.
 
 A question is a feature that a node compares with a threshold; its answer for a launch is the
-feature's value. If several questions split the launches alike, the first one is chosen.
+feature's value. If several questions split the launches in the same way, the first one is chosen.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-#: Returns the threshold of a question, given the largest measured answer below it and the smallest
-#: above it.
+#: A function that returns the threshold of a question, given the largest measured answer below the
+#: threshold and the smallest one above it.
 Limits = Callable[[int, float, float], float]
-#: A split that reduces the squares by less is not made: the reduction may be rounding error.
+#: A split must reduce the sum of squares by at least this much, because smaller reductions may be
+#: rounding errors.
 _LEAST_GAIN = 5e-10
 
 
@@ -36,8 +37,9 @@ class TreeNode:
     Attributes:
         best: Index of the configuration with the lowest mean slowdown.
         question: Index of the question that splits the node; -1 for a leaf.
-        limit: Threshold; launches with at most this answer belong to `below`, others to `above`.
-        order: Position of the split in the order of growth, from 1 on; 0 for a leaf.
+        limit: Threshold; launches whose answer is at most this value belong to `below`, all others
+            to `above`.
+        order: Position of the split in the order of growth, starting at 1; 0 for a leaf.
         below: Child for answers up to the threshold.
         above: Child for greater answers.
     """
@@ -57,7 +59,7 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
         answers: Answer of each launch (row) to each question (column).
         slowdowns: Logarithmic slowdown of each launch (row) in each configuration (column).
         most_leaves: Maximum number of leaves, at least two.
-        limits: Chooses the threshold of each question in the tree.
+        limits: Function that chooses the threshold of each question in the tree.
     """
     from sklearn.tree import DecisionTreeRegressor  # loads for a second; applying rules needs none
 
@@ -92,9 +94,9 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
 
 
 def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDArray[np.bool_]]:
-    """Return the first question that makes the same split, and a mask of the launches below it.
+    """Return the first question that makes a given split, and a mask of the launches below it.
 
-    scikit-learn may choose any of these questions.
+    scikit-learn may choose any of the questions that make the same split.
     """
     one, other = answers[parts], answers[~parts]
     is_below = one.max(axis=0) < other.min(axis=0)
@@ -103,7 +105,7 @@ def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDA
 
 
 def followed(node: TreeNode, answers: Sequence[float] | Numbers, leaves: int) -> int:
-    """Return the configuration that the tree with the given number of leaves chooses."""
+    """Return the configuration that the tree chooses if it is cut to a given number of leaves."""
     while 0 < node.order < leaves:
         is_below = answers[node.question] <= node.limit
         part = node.below if is_below else node.above

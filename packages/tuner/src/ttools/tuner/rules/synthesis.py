@@ -1,9 +1,9 @@
-"""Synthesis of a rule from stored tunings: few configurations, and a tree that selects one.
+"""Synthesis of a rule from stored tunings: a few configurations, and a tree that selects one.
 
-First, a greedy search keeps the configurations that together are good for all tunings. Then a
-decision tree is grown on the logarithmic slowdown of each kept configuration; a leaf selects the
-one with the lowest mean. Cross-validation chooses the number of leaves and the features: those with
-the smallest slowdown on tunings left out.
+First, a greedy search keeps configurations that together are good for all tunings. Then a decision
+tree is grown on the logarithmic slowdowns of the kept configurations; each leaf selects the
+configuration with the lowest mean slowdown. Cross-validation chooses the number of leaves and the
+features that give the smallest slowdown on left-out tunings.
 
 For example, tunings for `n` = 256, 512 and 65536 may keep `BLOCK=256` and `BLOCK=4096`, with the
 rule: `BLOCK=256` if `n` is at most 5792 (the geometric mean of 512 and 65536), else `BLOCK=4096`.
@@ -37,17 +37,19 @@ from ttools.tuner.store.store import TuningEntry
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Maximum number of configurations and of leaves of a rule.
+#: Maximum number of configurations and maximum number of leaves of a rule.
 MOST_CONFIGS, MOST_LEAVES = 6, 8
-#: Numbers of leaves that cross-validation compares, and its maximum number of folds.
+#: Numbers of leaves that cross-validation compares, and maximum number of its folds.
 SIZES, MOST_FOLDS = (1, 2, 3, 4, 5, 6, MOST_LEAVES), 10
-#: Regrets of tunings left out count as equal if they agree when rounded to this many decimals.
+#: Regrets of left-out tunings count as equal if they agree when rounded to this many decimals.
 EQUAL_DECIMALS = 3
-#: With fewer tunings there is no cross-validation: each may be the only one of its kind of shape.
+#: With fewer tunings than this, there is no cross-validation, because each tuning may be the only
+#: one of its kind of shape.
 FEWEST_TO_LEAVE_OUT = 6
-#: Another configuration is kept if it reduces the mean regret by at least this much.
+#: A further configuration is kept if it reduces the mean regret by at least this much.
 WORTH_KEEPING = 0.002
-#: Logarithmic slowdown of a configuration that was not timed for a shape, or cannot win there.
+#: Assumed logarithmic slowdown of a configuration that was not timed for a shape, or cannot win
+#: there.
 UNKNOWN = math.log(4.0)
 
 
@@ -57,7 +59,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Leaf(Tree):
-    """A leaf: the index of a configuration among those kept."""
+    """A leaf, which is the index of a configuration among the kept configurations."""
 
     config: int
 
@@ -77,10 +79,10 @@ class Regret:
     """The slowdown of a rule's choices relative to the best configurations; 0.05 is 5%.
 
     Attributes:
-        mean: Geometric mean over the tunings that the rule was made from.
+        mean: Geometric mean over the tunings from which the rule was made.
         worst: Maximum over these tunings.
         held_out_mean: Geometric mean over the tunings, each with the choice of a rule that was made
-            without it; None if there are fewer than three.
+            without this tuning; None if there are fewer than three tunings.
         held_out_worst: Maximum over the same choices.
     """
 
@@ -95,10 +97,10 @@ class KernelRules:
     """A rule for a kernel.
 
     Attributes:
-        configs: Values of the configurations that the rule selects from.
+        configs: Values of the configurations from which the rule selects.
         tree: Decision tree over indices into `configs`.
         devices: Devices of the rule's tunings.
-        tunings: Number of tunings that the rule was made from.
+        tunings: Number of tunings from which the rule was made.
         multiprocessors: Number of multiprocessors of the first device; None if unknown.
         ranges: Smallest and largest value of each number in the tunings' keys. Outside these
             ranges, the rule extrapolates.
@@ -171,7 +173,7 @@ def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """The facts of a launch, and the logarithmic slowdown of each configuration by key."""
+    """The facts of a launch, and the logarithmic slowdowns of configurations, by key."""
 
     facts: Mapping[str, Any]
     slowdowns: Mapping[str, float]
@@ -234,7 +236,7 @@ def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
 
 
 def kept(tunings: Sequence[_Tuning]) -> list[str]:
-    """Select few configurations, greedily, so that each tuning has a good one among them."""
+    """Greedily select a few configurations so that each tuning has a good one among them."""
     keys = list(dict.fromkeys(key for tuning in tunings for key in tuning.slowdowns))
     selected: list[str] = []
     least = [UNKNOWN] * len(tunings)
@@ -262,8 +264,8 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     if len(tunings) < FEWEST_TO_LEAVE_OUT:
         return _grown(tunings, keys, features, MOST_LEAVES)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    # Times depend on the number of tiles per multiprocessor, and sizes only correlate with it, so
-    # features of tiles win ties.
+    # Times depend on the number of tiles per multiprocessor, with which sizes are only correlated,
+    # so features of tiles win ties.
     both = [*tile_features_of(facts, [values[key] for key in keys]), *features]
     feature_sets = [
         *([feature] for feature in both),
@@ -290,7 +292,7 @@ def _left_out_regrets(
     parts: Sequence[tuple[Sequence[_Tuning], Sequence[str], Sequence[_Tuning]]],
     features: Sequence[Feature],
 ) -> list[float]:
-    """Return the total regret of the tunings left out of all folds, for each number of leaves."""
+    """Return the total regret of the left-out tunings of all folds, for each number of leaves."""
     totals = [0.0] * len(SIZES)
     for others, keys, left_out in parts:
         tree = _nodes(others, keys, features)
@@ -303,7 +305,7 @@ def _left_out_regrets(
 def _folds(
     tunings: Sequence[_Tuning],
 ) -> Iterator[tuple[Sequence[_Tuning], Sequence[_Tuning]]]:
-    """Yield the folds as pairs: the other tunings, and the tunings left out."""
+    """Yield each fold as a pair: the tunings that are kept, and the tunings that are left out."""
     count = min(len(tunings), MOST_FOLDS)
     for fold in range(count):
         left_out = tunings[fold::count]
@@ -344,9 +346,9 @@ def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
 def threshold(feature: Feature, below: float, above: float) -> float:
     """Return a threshold between the largest measured answer below it and the smallest above it.
 
-    Numbers at most a factor of two apart are split at their mean: with 2048 and 4096, 3072 belongs
-    to 2048, because the tiles for 4096 would be partly empty. Others are split at the geometric
-    mean.
+    If the two numbers differ by at most a factor of two, the threshold is their mean: for 2048 and
+    4096, for example, 3072 is treated like 2048, because the tiles for 4096 would be partly empty.
+    Otherwise, the threshold is their geometric mean.
     """
     if feature.kind == "equals":
         return 0.5

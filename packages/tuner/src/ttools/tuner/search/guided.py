@@ -1,7 +1,8 @@
 """Bayesian optimisation of configurations, with a prior from other tuning keys of the kernel.
 
-Each step fits a Gaussian process (`surrogate`) to the logarithmic costs so far, and proposes
-candidates by expected improvement. Other keys and static cost estimates provide the prior mean.
+Each step fits a Gaussian process (`surrogate`) to the logarithmic costs measured so far, and
+proposes candidates by expected improvement. The prior mean comes from other keys and from static
+cost estimates.
 """
 
 from __future__ import annotations
@@ -28,31 +29,35 @@ from ttools.tuner.space.candidate import Candidate
 
 #: Costs of candidates by key; None for candidates that cannot win.
 Known: TypeAlias = "Mapping[str, float | None]"
-#: Returns logarithmic costs by key that are estimated from compiled code; it may block.
+#: A function that returns logarithmic costs, estimated from compiled code, by key; it may block.
 Hint: TypeAlias = "Callable[[], Mapping[str, float]]"
 
-#: Number of candidates tried before the model proposes any, spread over the space.
+#: Number of candidates, spread over the space, that are tried before the model proposes any.
 FIRST = 4
 #: If there are estimates from compiled code, the first candidates are this many with the best
-#: estimates, and others that are spread over the better half.
+#: estimates, and further candidates that are spread over the better half.
 LEADING = 2
-#: Number of first candidates if there are costs for other keys: those that are expected to be best.
+#: Number of first candidates if there are costs for other keys; these candidates are expected to be
+#: best.
 FIRST_BY_OTHERS = 4
 #: Number of other keys that contribute to the prior, nearest first.
 MOST_OTHERS = 4
-#: One candidate is proposed at a time for each `SHARE` candidates tried, but at least one.
+#: The number of candidates proposed at a time is the number of candidates tried divided by `SHARE`,
+#: but at least one.
 SHARE = 12
 #: The model's hyperparameters are fitted again when the number of costs has grown by this factor.
 GROWTH = 1.3
-#: Costs are capped at this multiple of the lowest cost; candidates that cannot win get that cost,
-#: too. The exact costs of bad candidates say nothing about good ones, and would only make the
+#: Costs are capped at this multiple of the lowest cost; candidates that cannot win are also given
+#: this cost. The exact costs of bad candidates say nothing about good ones, and would only make the
 #: modelled function less smooth.
 CAP = 3.0
-#: In larger spaces, each choice considers this many random candidates, and those near the best.
+#: In spaces larger than this, each choice considers this many random candidates, and candidates
+#: near the best one.
 LOOKED_AT = 10_000
-#: Number of standard deviations that are subtracted from the mean to rank neighbours of the best.
+#: Number of standard deviations that are subtracted from the mean to rank neighbours of the best
+#: candidate.
 HOPE = 0.5
-#: Number of random draws of first candidates, of which the most spread one is used.
+#: Number of random draws of first candidates; the draw with the greatest spread is used.
 _DRAWS = 200
 
 
@@ -69,15 +74,15 @@ def guided(
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
     """Propose candidates that are expected to be good or are far apart, then the most promising.
 
-    Steps alternate between two criteria. One is the largest expected improvement over all
-    candidates. The other considers neighbours of the best only: candidates that differ from it in
-    one parameter, or in two by one step each.
+    Steps alternate between two criteria. The first is the largest expected improvement over all
+    candidates. The second considers only neighbours of the best candidate: candidates that differ
+    from it in one parameter, or in two parameters by one step each.
 
     Args:
         space: All candidates of the space.
         seed: Seed of random choices.
         others: Costs of the candidates for other keys of the kernel, nearest key first.
-        hint: Estimates from compiled code; they count as one more key, the farthest.
+        hint: Estimates from compiled code; they count as a further key, which is the farthest.
     """
     axes = Axes(space)
     if hint is not no_hint:  # load the model while the hint blocks
@@ -118,7 +123,7 @@ class Looks:
     """Selects the candidates that are considered for a choice: all, or a sample of a large space.
 
     A new sample is drawn for each choice, and all neighbours of the best candidate are added.
-    Therefore every candidate can be reached, while a choice takes no longer than in a space of
+    Therefore every candidate can be reached, but a choice takes no longer than in a space of
     `LOOKED_AT` candidates.
 
     Args:
@@ -127,7 +132,8 @@ class Looks:
         seed: Seed of random choices.
 
     Attributes:
-        first: Candidates considered before any is tried; the first of the space comes first.
+        first: Candidates that are considered before any is tried, beginning with the first of the
+            space.
     """
 
     def __init__(self, space: Sequence[Candidate], axes: Axes, seed: int) -> None:
@@ -141,7 +147,7 @@ class Looks:
 
         Args:
             costs: Costs of the candidates tried so far.
-            best: The best of them, or None if none can win.
+            best: The best of these candidates, or None if none of them can win.
         """
         if not self._is_large:
             return [candidate for candidate in self._space if candidate.key not in costs]
@@ -186,15 +192,15 @@ def _expected_improvement(
 class Expectation:
     """The prior mean of candidates' logarithmic slowdowns, from other keys of the kernel.
 
-    A model for each other key predicts candidates that were not tried for it. Models are weighted
-    by rank, the nearest key most; estimates from compiled code count least.
+    For each other key, a model predicts the candidates that were not tried for this key. The models
+    are weighted by rank: the nearest key counts most, and estimates from compiled code count least.
 
     Args:
         axes: Axes of the space.
         space: All candidates of the space.
         others: Costs for other keys, see `guided`.
         hinted: Estimates from compiled code, by key.
-        first: Candidates whose lowest cost counts as no slowdown.
+        first: Candidates whose lowest cost is the reference for slowdowns.
 
     Attributes:
         is_known: True if there is any information.
@@ -268,7 +274,7 @@ def _led(space: Sequence[Candidate], prior: Expectation, seed: int) -> list[Cand
 
 
 def spread(space: Sequence[Candidate], count: int, seed: int) -> list[Candidate]:
-    """Return `count` candidates that are far from each other, the first one included.
+    """Return `count` candidates that are far from each other, including the first of the space.
 
     Of several random draws, the one whose closest pair is farthest apart is returned.
     """

@@ -1,7 +1,7 @@
 """An upper bound on how much better an untried configuration may be: the option `--within`.
 
-The bound is the lowest lower confidence bound of the surrogate model over all untried
-configurations. It is only as reliable as the model.
+The bound is derived from the lowest value, over all untried configurations, of the surrogate
+model's lower confidence bound. It is only as reliable as the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def regret_bound(
         tried: Number of candidates tried, including those that cannot win; None for `len(costs)`.
 
     Returns:
-        0.05 for five percent; infinity if there are too few costs for a model.
+        The relative slowdown, for example 0.05 for five percent; infinity if there are too few
+        costs for a model.
     """
     if (len(costs) if tried is None else tried) >= len(space):
         return 0.0
@@ -42,7 +43,8 @@ def regret_bound(
     measured = [(candidate, costs[candidate.key]) for candidate in space if candidate.key in costs]
     left = [candidate for candidate in space if candidate.key not in costs]
     model = Surrogate(Axes(space), measured)
-    # The bound holds for all of them at once: each gets an equal share of the error probability.
+    # The bound holds for all untried candidates at once: each gets an equal share of the error
+    # probability.
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / len(left))
     least = math.inf
     for start in range(0, len(left), LOOKED_AT):

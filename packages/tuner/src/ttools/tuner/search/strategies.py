@@ -1,8 +1,8 @@
 """The search strategies by name.
 
-A search is a generator. It yields batches of candidates, whose members may be compiled and tried in
-any order, and receives the cost of each; None means that the candidate cannot win. It may use costs
-for other keys of the kernel, and estimates from compiled code.
+A search is a generator. It yields batches of candidates, which may be compiled and tried in any
+order within a batch, and receives the cost of each candidate; None means that the candidate cannot
+win. A search may use costs for other keys of the kernel, and estimates from compiled code.
 """
 
 from __future__ import annotations

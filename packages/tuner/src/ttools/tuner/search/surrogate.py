@@ -1,12 +1,12 @@
 """A model of the cost of configurations: scikit-learn's Gaussian process.
 
 Each configuration is a point in the unit cube. Each parameter with more than one value is an axis:
-the coordinate is the rank of the value among the sorted values in the space, scaled to [0, 1]. With
-block sizes 32, 64 and 128, a block size of 64 has the coordinate 0.5.
+the coordinate is the rank of the value among the sorted values in the space, scaled to [0, 1]. For
+example, with block sizes 32, 64 and 128, a block size of 64 has the coordinate 0.5.
 
-One more axis is the logarithm of the work per warp, because kernels are often equally fast along a
-diagonal: larger blocks with more warps. Costs are modelled as logarithms, so that differences are
-ratios.
+A further axis is the logarithm of the work per warp, because kernels are often equally fast along a
+diagonal: larger blocks with more warps. Costs are modelled as logarithms, so that differences in
+the model are ratios of costs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ import numpy.typing as npt
 from ttools.tuner.space.candidate import Candidate, distinct_values
 
 Array = npt.NDArray[np.float64]
-#: With fewer integer parameters, the work per warp adds no information.
+#: With fewer integer parameters than this, the work per warp adds no information.
 _FEWEST_FOR_WORK = 2
-#: In a space with more candidates, the range of the work per warp is estimated from a sample.
+#: In a space with more candidates than this, the range of the work per warp is estimated from a
+#: sample.
 _ENOUGH_FOR_WORK = 20_000
-#: At most this many costs are modelled, because fitting takes cubic time.
+#: Maximum number of costs that are modelled, because fitting takes cubic time.
 MOST_MODELLED = 512
 #: Initial length scale of the axes, and its bounds.
 _FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
-#: Initial variance of the noise relative to that of the costs, and its bounds.
+#: Initial variance of the noise relative to the variance of the costs, and the bounds of this
+#: ratio.
 _FIRST_NOISE, _NOISES = 1e-3, (1e-5, 1e-1)
 
 
@@ -43,7 +45,7 @@ class Axes:
     """The parameters of a space, each with its sorted values.
 
     Args:
-        space: All candidates; a missing parameter counts as a value of its own.
+        space: All candidates; if a candidate lacks a parameter, this counts as a separate value.
     """
 
     def __init__(self, space: Sequence[Candidate]) -> None:
@@ -88,7 +90,7 @@ class Axes:
         return np.array(rows, np.int32).reshape(len(rows), len(candidates))
 
     def are_near(self, ranks: npt.NDArray[np.int32], one: Candidate) -> npt.NDArray[np.bool_]:
-        """Return which candidates differ from `one` in one parameter, or in two by one step.
+        """Return which candidates differ from `one` in one parameter, or in two by one step each.
 
         Args:
             ranks: Ranks of the candidates, see `all_ranks`.
@@ -116,14 +118,15 @@ class Axes:
 
 
 class Surrogate:
-    """A model fitted to the costs of some candidates.
+    """A model that is fitted to the costs of some candidates.
 
     Args:
         axes: Axes of the space.
         costs: Positive costs of at least two candidates.
-        like: A fitted model whose hyperparameters are reused; None fits them, which takes most of
-            the time.
-        prior: Prior mean of the logarithmic costs, up to a constant; the model fits the difference.
+        like: A fitted model whose hyperparameters are reused. None fits new hyperparameters, which
+            takes most of the time.
+        prior: Prior mean of the logarithmic costs, up to a constant; the model is fitted to the
+            difference from it.
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class Surrogate:
         chosen = [candidate for candidate, _ in costs]
         points = axes.points(chosen)
         logarithms = np.array([math.log(cost) for _, cost in costs]) - self._expected(chosen)
-        # Matrices of this size are slower with several threads.
+        # Matrices of this size are processed more slowly with several threads.
         with warnings.catch_warnings(), threadpool_limits(1):
             # A length scale at its upper bound is expected for a parameter without influence.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -177,7 +180,7 @@ def _most_telling(costs: Sequence[tuple[Candidate, float]]) -> Sequence[tuple[Ca
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """Return each candidate's expected improvement on the best (Jones et al., 1998).
+    """Return each candidate's expected improvement on the best cost (Jones et al., 1998).
 
     Args:
         mean: Predicted mean of each candidate.
@@ -196,9 +199,9 @@ def capped_costs(
 ) -> list[tuple[Candidate, float]]:
     """Return positive costs, capped at `cap` times the lowest.
 
-    Candidates that cannot win get the cap.
+    Candidates that cannot win are given this maximum as their cost.
 
-    A cost of 0, as a coarse clock may report, counts as the lowest positive cost.
+    A cost of 0, which a coarse clock may report, counts as the lowest positive cost.
 
     Returns:
         Pairs of candidate and cost; empty if no candidate can win.

@@ -12,9 +12,10 @@ from typing import Any
 
 from ttools.core.reports.report import config_text
 
-#: Prefix of launch options that are counts, not sizes.
+#: Prefix of the names of launch options that are counts rather than sizes.
 _OPTION = "num_"
-#: Created once, because every configuration of a large space is written with it.
+#: The encoder is created only once, because every configuration of a large space is written with
+#: it.
 _WRITER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
@@ -39,7 +40,7 @@ class Candidate:
 
     @property
     def resource_use(self) -> tuple[int, int, int]:
-        """The sort key of equally fast configurations: warps, stages and position in the space."""
+        """The sort key among equally fast configurations: warps, stages and place in the space."""
         warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
         return warps, stages, self.index
 
@@ -58,7 +59,7 @@ class Candidate:
 
 
 def candidates(configs: Iterable[Any]) -> list[Candidate]:
-    """Return the distinct configurations of an autotuner, in its order."""
+    """Return the distinct configurations of an autotuner, in the autotuner's order."""
     by_key: dict[str, Candidate] = {}
     for config in configs:
         values = {n: v for n, v in config.all_kwargs().items() if v is not None}
@@ -68,7 +69,7 @@ def candidates(configs: Iterable[Any]) -> list[Candidate]:
 
 
 def config_key(values: Mapping[str, Any]) -> str:
-    """Return a canonical text of a configuration; values that JSON lacks are written as `repr`."""
+    """Return a canonical text of a configuration; values that JSON cannot represent use `repr`."""
     return _WRITER.encode(dict(values))
 
 
@@ -76,8 +77,8 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
     """Return the distinct values of a parameter, sorted if all are numbers."""
     remaining = list(values)
     with suppress(TypeError):  # lists are not hashable
-        # Calling `repr` on each value of a large space is slow, so remove duplicates first. The
-        # type is part of the key because 1 == True.
+        # Calling `repr` on each value of a large space is slow, so duplicates are removed first.
+        # The type is part of the key because 1 == True.
         remaining = list({(type(value), value): value for value in remaining}.values())
     distinct = list({repr(value): value for value in remaining}.values())
     numbers = all(isinstance(value, (int, float)) for value in distinct)

@@ -1,7 +1,7 @@
 """Arithmetic over the parameters of a space, for conditions such as `A * B <= 4096`.
 
-The expressions are a subset of Python's. They are evaluated by walking the syntax tree, so that
-they cannot call or reach anything else.
+The expressions are a subset of Python's. They are evaluated by walking the syntax tree, so they can
+neither call functions nor access anything besides the parameters.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 
 def _decided(node: ast.BoolOp, values: Mapping[str, Any]) -> Any:
-    """Evaluate `and` and `or` as Python does: return the operand that decides."""
+    """Evaluate `and` and `or` as Python does: return the operand that determines the result."""
     for child in node.values:
         value = _evaluate(child, values)
         if bool(value) is isinstance(node.op, ast.Or):

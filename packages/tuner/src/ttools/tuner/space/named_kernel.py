@@ -23,7 +23,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.user_module import function_of, load_file
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
-#: Returns the sets of arguments with which a function of a module is called.
+#: A function that returns the sets of arguments with which a function of a module is called.
 Problems = Callable[[Any, Callable[..., Any]], Iterable[Mapping[str, Any]]]
 _FUNCTION = "inputs"
 _RETURNS = "must return ({name: argument}, grid), or a list of such pairs"
@@ -40,16 +40,17 @@ class Inputs:
 def load_inputs(
     path: Path, name: str = _FUNCTION, problems: Problems | None = None
 ) -> list[Inputs]:
-    """Call `inputs()` of a file.
+    """Call the function `inputs()` of a file.
 
     Args:
         path: Path of the Python file.
         name: Name of the function.
-        problems: Returns the arguments of each call; None for one call without arguments.
+        problems: Function that returns the arguments of each call; None for one call without
+            arguments.
 
     Raises:
-        UsageError: The file does not exist, lacks the function, or the function returns something
-            else.
+        UsageError: The file does not exist, does not define the function, or the function returns
+            an invalid result.
     """
     pairs = call_inputs(path, name, problems)
     return [_pair(path, name, pair) for pair in pairs]
@@ -87,12 +88,12 @@ def _pair(path: Path, name: str, result: Any) -> Inputs:
 
 
 def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> Any:
-    """Return an autotuner over configurations, keyed by the numeric inputs.
+    """Return an autotuner over configurations, whose key consists of the numeric inputs.
 
     Args:
-        kernel: The decorated kernel; an autotuner around it is replaced.
+        kernel: The decorated kernel; an existing autotuner around it is replaced.
         configs: Configurations of the space.
-        inputs: Inputs that the kernel is tuned for.
+        inputs: Inputs for which the kernel is tuned.
 
     Raises:
         UsageError: The inputs or the space refer to unknown parameters, or omit parameters.
@@ -131,6 +132,6 @@ def _is_number(value: Any) -> bool:
 
 
 def launch_all(tuner: Any, inputs: Iterable[Inputs]) -> None:
-    """Launch a kernel once with each of the inputs."""
+    """Launch a kernel once with each set of inputs."""
     for launch in inputs:
         tuner[launch.grid](**launch.arguments)

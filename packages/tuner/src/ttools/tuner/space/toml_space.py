@@ -27,9 +27,9 @@ from ttools.core.json_document import parse_toml
 from ttools.core.reports.report import counted
 from ttools.tuner.space.expressions import Expression
 
-#: Launch options; all other parameters belong to the kernel.
+#: Launch options; all other parameters are parameters of the kernel.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-#: Spaces with more combinations are rejected instead of enumerated.
+#: Spaces with more combinations than this are rejected instead of enumerated.
 MOST_COMBINATIONS = 1_000_000
 _TABLES = ("parameters", "derived", "conditions")
 
@@ -39,8 +39,9 @@ class Space:
     """An enumerated space.
 
     Attributes:
-        combinations: Number of combinations of values before conditions apply.
-        configs: Values by name that meet all conditions; the last parameter varies fastest.
+        combinations: Number of combinations of values before conditions are applied.
+        configs: The combinations that meet all conditions, as values by name; the last parameter
+            varies fastest.
     """
 
     combinations: int

@@ -1,8 +1,8 @@
 """Describes which configurations of a tuning compute, or are predicted to compute, the same bits.
 
 Ranks of a distributed program, or runs of a test, may use different configurations. Their results
-are equal only if the outputs of these configurations have equal bits. A configuration with other
-block sizes usually adds in another order.
+are equal only if the outputs of these configurations have equal bits. Configurations with different
+block sizes usually add in different orders.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ttools.tuner.store.failing import constants_of
 from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
-#: Maximum number of configurations that are listed if no condition describes them.
+#: Maximum number of configurations that are listed individually if no condition describes them.
 _MOST_LISTED = 3
 
 
 def bit_equality(entry: TuningEntry) -> str:
-    """Return a sentence about the configurations that can win; empty if it is unknown."""
+    """Return a sentence on the bit equality of configurations that can win; empty if unknown."""
     compared = [t for t in entry.trials if t.status == "ok" and t.bit_equal is not None]
-    # Trials of several runs may have been compared with different configurations.
+    # Trials of different runs may have been compared with different reference configurations.
     for reference, _ in Counter(trial.reference for trial in compared).most_common(1):
         compared = [trial for trial in compared if trial.reference == reference]
     if len(compared) < 2:
@@ -60,10 +60,10 @@ class TimedClass:
     """A class of configurations with equal bits.
 
     Attributes:
-        first: Values of its first configuration.
-        configurations: Number of its configurations.
-        best: Values of the fastest one that can win; None if none was timed.
-        seconds: Time of the fastest one.
+        first: Values of the first configuration of the class.
+        configurations: Number of configurations in the class.
+        best: Values of the fastest configuration that can win; None if none was timed.
+        seconds: Time of the fastest configuration.
     """
 
     first: Mapping[str, Any]
@@ -98,7 +98,7 @@ def timed_classes(entry: TuningEntry) -> list[TimedClass]:
 
 
 def bit_class_summary(entry: TuningEntry) -> str:
-    """Return how many configurations are bit-equal to the fastest, and what other bits cost.
+    """Return how many configurations are bit-equal to the fastest, and how much slower others are.
 
     The text is empty if no classes are known.
     """
@@ -128,5 +128,5 @@ def bit_class_summary(entry: TuningEntry) -> str:
 
 
 def _ran_on_gpu(entry: TuningEntry) -> bool:
-    """Return whether the configurations ran on a GPU; projected ones ran on the CPU."""
+    """Return whether the configurations ran on a GPU; those with projected times ran on the CPU."""
     return entry.problem.device.startswith(("cuda:", "hip:"))

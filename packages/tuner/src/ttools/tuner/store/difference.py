@@ -17,14 +17,15 @@ class TuningChange:
     """The difference between two stores for a kernel and key on a device.
 
     Attributes:
-        key: Values of the tuning key by name.
-        device: The device that was tuned for.
+        key: Values of the tuning key, by name.
+        device: The device for which the kernel was tuned.
         old: Values of the old winner; None if there was none.
         new: Values of the new winner; None if there is none.
-        old_seconds: Median of the old winner in the old store.
-        new_seconds: Median of the new winner in the new store.
-        sure: True if the change exceeds noise: by the rule of `ttools profile compare`, the new
-            winner is slower or faster. Stores are different runs, whose conditions differ.
+        old_seconds: Median time of the old winner in the old store.
+        new_seconds: Median time of the new winner in the new store.
+        sure: True if the change exceeds noise, that is, if the new winner is slower or faster by
+            the rule of `ttools profile compare`. The two stores count as different runs, whose
+            conditions differ.
         statuses: Configurations whose status differs: values, old status, new status.
         source_changed: True if the kernel's source differs.
         versions: Old and new versions of Triton and ttools.
@@ -44,7 +45,7 @@ class TuningChange:
 
     @property
     def ratio(self) -> float | None:
-        """New time over old time; None unless both are known."""
+        """The new time divided by the old time; None unless both are known."""
         if not self.old_seconds or self.new_seconds is None:
             return None
         return self.new_seconds / self.old_seconds
@@ -55,9 +56,9 @@ class TuningChange:
 
 
 def changes(old: Sequence[TuningEntry], new: Sequence[TuningEntry]) -> list[TuningChange]:
-    """Return one change per kernel, key and device of either store, in the order of the new one.
+    """Return one change per kernel, key and device of either store, in the order of the new store.
 
-    If a store has entries for several sources or versions, the latest entry counts.
+    If a store has entries for several sources or versions, its latest entry is used.
     """
     before, after = _latest(old), _latest(new)
     return [_change(before.get(case), after.get(case)) for case in {**after, **before}]

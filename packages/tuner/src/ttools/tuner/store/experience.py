@@ -11,15 +11,16 @@ from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
-#: A difference of values that are not positive numbers, such as dtypes, counts as this distance.
+#: If two values differ that are not positive numbers, such as dtypes, they count as this far apart.
 _DIFFERENT = 4.0
 
 
 def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
-    """Return the costs by configuration key of each tuning of the same kernel on the same device.
+    """Return the costs, by configuration, in each tuning of the same kernel on the same device.
 
     Args:
-        entries: Entries of a store or of this run; if two have the same key, the last one counts.
+        entries: Entries of a store or of this run; if two entries have the same key, the last one
+            is used.
     """
     costs_by_key: dict[str, tuple[float, Known]] = {}
     for entry in entries:

@@ -1,7 +1,7 @@
 """Conditions on parameters that describe which configurations of a tuning fail.
 
-Configurations that make the same launch as another one are left out, because they have the same
-result. So are configurations that were rejected for other reasons.
+A configuration that makes the same launch as an earlier one is left out, because it has the same
+result. Configurations that were rejected for other reasons are left out, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from ttools.core.separation import separating_condition
 from ttools.tuner.measure.trial import Status, Trial
 from ttools.tuner.store.store import TuningEntry
 
-#: Verbs by the status of a trial. A killed process says nothing about its configuration.
+#: Verbs by the status of a trial. A killed process is missing, because it says nothing about its
+#: configuration.
 _VERBS: dict[Status, str] = {
     "over_limit": "exceeds a limit of the GPU",
     "failed": "fails",
@@ -43,12 +44,12 @@ class FailureCondition:
 
 
 def failure_conditions(entry: TuningEntry) -> list[FailureCondition]:
-    """Return the condition of each status for which a simple one exists."""
+    """Return a condition for each status for which a simple condition exists."""
     return failure_conditions_of(entry.trials, constants_of(entry))
 
 
 def constants_of(entry: TuningEntry) -> dict[str, int]:
-    """Return the integers that a condition may compare parameters with, by name."""
+    """Return the integers with which a condition may compare parameters, by name."""
     key = {name: value for name, value in entry.problem.key_values.items() if type(value) is int}
     return {**entry.constants, **key}
 
@@ -56,7 +57,7 @@ def constants_of(entry: TuningEntry) -> dict[str, int]:
 def failure_conditions_of(
     trials: Sequence[Trial], constants: Mapping[str, int]
 ) -> list[FailureCondition]:
-    """Return the condition of each status for which a simple one exists.
+    """Return a condition for each status for which a simple condition exists.
 
     Args:
         trials: Trials of one launch.

@@ -29,7 +29,7 @@ class LockedBits:
     Attributes:
         gpu: The GPU for which the orders of evaluation were compared.
         equal_to: Values of the first configuration of the class.
-        configurations: Number of configurations of the class.
+        configurations: Number of configurations in the class.
     """
 
     gpu: str
@@ -58,7 +58,8 @@ class Lock:
         """Return the values of the winner for a kernel and key.
 
         Raises:
-            UsageError: The file has no winner for it; the message gives the reason if it is known.
+            UsageError: The file has no winner for this problem; the message gives the reason if it
+                is known.
         """
         if problem in self.winners:
             return self.winners[problem]
@@ -80,7 +81,7 @@ class Lock:
 
 
 def lock_of(entries: Iterable[TuningEntry]) -> Lock:
-    """Return the winners of a store; problems without one are left out."""
+    """Return the winners of a store; problems without a winner are left out."""
     entries = list(entries)
     bits = ((entry.problem, _bits(entry)) for entry in entries)
     return Lock(
@@ -95,7 +96,7 @@ def lock_of(entries: Iterable[TuningEntry]) -> Lock:
 
 
 def _bits(entry: TuningEntry) -> LockedBits | None:
-    """Return the class of the winner; None if it is unknown."""
+    """Return the class of equal bits to which the winner belongs; None if it is unknown."""
     classes, winner = entry.bit_classes, entry.winner
     if classes is None or winner is None or winner not in classes.same_as:
         return None
@@ -159,9 +160,9 @@ def lock_text(lock: Lock) -> str:
 
 
 def _mode(path: Path) -> int:
-    """Return the permissions of the existing file, or those that the umask gives a new file.
+    """Return the permissions of the existing file, or those that the umask gives to a new file.
 
-    A temporary file can be read only by its owner, but all ranks must be able to read a lock file.
+    A temporary file is readable only by its owner, but a lock file must be readable by all ranks.
     """
     if path.exists():
         return path.stat().st_mode & 0o777

@@ -22,7 +22,7 @@ from ttools.interpreter.runtime.pool import default_threads
 
 
 class _Key(TypedDict):
-    """The part that every key has, in addition to the values of arguments by name."""
+    """The part that every key has in common, in addition to the values of arguments by name."""
 
     dtypes: list[str]
 
@@ -33,8 +33,8 @@ class Problem:
 
     Attributes:
         source: Hash of the kernel's source and of everything that it uses.
-        key: Values that the autotuner tunes separately for, as JSON.
-        device: The device that takes the times, or the GPU that times are predicted for.
+        key: Values for each combination of which the autotuner tunes separately, as JSON.
+        device: The device on which times are measured, or the GPU for which they are predicted.
         versions: Versions of Triton and ttools.
 
     Raises:
@@ -52,7 +52,7 @@ class Problem:
 
     @property
     def key_values(self) -> dict[str, Any]:
-        """The values of the key by name; `dtypes` has the element types of the tensors."""
+        """The values of the key by name; `dtypes` contains the element types of the tensors."""
         return dict(json.loads(self.key))
 
     @property
@@ -124,7 +124,7 @@ def gpu_architecture() -> str:
 
 
 def predicted_device(device: Device) -> str:
-    """Describe a GPU that times are projected for; its results are stored separately."""
+    """Describe a GPU for which times are projected; results for it are stored separately."""
     return f"{device.name} ({device.architecture}), projected"
 
 

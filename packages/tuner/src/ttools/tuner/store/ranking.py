@@ -1,8 +1,8 @@
-"""The time that is reported for each configuration: the one by which the winner was chosen.
+"""The time that is reported for each configuration: the time by which the winner was chosen.
 
-Finalists were timed alternately, and those times decide between them; other configurations have the
-time of their own trial. Tables, pages, rules and differences all use these functions, so that each
-of them ranks the winner first.
+Finalists were timed alternately, and the times of this comparison decide between them; for other
+configurations, the time of their own trial is reported. Tables, pages, rules and differences all
+use these functions, so each of them ranks the winner first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def estimate(entry: TuningEntry, trial: Trial) -> float | None:
-    """Return a configuration's seconds, measured or projected; None if it cannot win."""
+    """Return a configuration's measured or projected seconds; None if it cannot win."""
     cost, final = trial.cost, entry.final.get(trial.key)
     if cost is None or not final:
         return cost
@@ -29,7 +29,7 @@ def estimate(entry: TuningEntry, trial: Trial) -> float | None:
 
 
 def samples(entry: TuningEntry, trial: Trial) -> Sequence[float]:
-    """Return the samples whose median is the estimate; empty for a projection."""
+    """Return the samples whose median is the estimated time; empty for a projection."""
     return entry.final.get(trial.key) or trial.samples
 
 
@@ -50,7 +50,7 @@ def winning_trial(entry: TuningEntry) -> Trial | None:
 
 
 def compared_with_winner(entry: TuningEntry, trial: Trial) -> Difference | None:
-    """Compare a configuration's time with the winner's; None if one of them has no interval.
+    """Compare a configuration's time with the winner's; None if either of them has no interval.
 
     Measured times are compared by the rule of `ttools profile compare`. Projected times differ if
     their intervals do not overlap.
@@ -73,7 +73,7 @@ def compared_with_winner(entry: TuningEntry, trial: Trial) -> Difference | None:
 
 
 def is_tied(entry: TuningEntry, trial: Trial) -> bool:
-    """Return whether a configuration differs from the winner by no more than noise, or `TIE`."""
+    """Return whether a configuration's time exceeds the winner's by no more than noise or `TIE`."""
     best = winning_trial(entry)
     own = None if best is None else estimate(entry, best)
     cost = estimate(entry, trial)
@@ -86,7 +86,7 @@ def is_tied(entry: TuningEntry, trial: Trial) -> bool:
 
 
 def _rivals(entry: TuningEntry, best: Trial) -> list[Trial]:
-    """Return the other configurations that can win, except those that make the same launch."""
+    """Return the other configurations that can win, except those with the same launch as `best`."""
     launch = best.same_as or best.key
     return [
         trial
@@ -98,7 +98,7 @@ def _rivals(entry: TuningEntry, best: Trial) -> list[Trial]:
 
 
 def reason(entry: TuningEntry) -> str:
-    """Explain why the winner won; empty if there is none."""
+    """Explain why the winner won; empty if there is no winner."""
     best = winning_trial(entry)
     own = None if best is None else estimate(entry, best)
     if best is None or own is None:
@@ -142,17 +142,17 @@ def first_trial(entry: TuningEntry) -> Trial | None:
 
 
 def present_trial(entry: TuningEntry) -> Trial | None:
-    """Return the trial of the configuration now in use; None if unknown."""
+    """Return the trial of the configuration that is currently in use; None if it is unknown."""
     return next((t for t in entry.trials if t.key == entry.present), None)
 
 
 def gain_over_first(entry: TuningEntry) -> float | None:
-    """Return the speed-up of the winner over the first configuration of the list."""
+    """Return the winner's speed-up over the first configuration in the list."""
     return _gain_over(entry, first_trial(entry))
 
 
 def gain_over_present(entry: TuningEntry) -> float | None:
-    """Return the speed-up of the winner over the configuration now in use; None if unknown."""
+    """Return the winner's speed-up over the configuration currently in use; None if unknown."""
     return _gain_over(entry, present_trial(entry))
 
 
@@ -164,12 +164,12 @@ def _gain_over(entry: TuningEntry, other: Trial | None) -> float | None:
     return before / own if own and before else None
 
 
-#: Parameters of `triton.Config` other than the kernel's own.
+#: Parameters of `triton.Config` that are not parameters of the kernel.
 _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 
 
 def config_source(values: Mapping[str, Any]) -> str:
-    """Return a configuration as Python source: `triton.Config({'BLOCK': 64}, num_warps=4)`."""
+    """Return a configuration as source, such as `triton.Config({'BLOCK': 64}, num_warps=4)`."""
     own = {name: value for name, value in values.items() if name not in _LAUNCH}
     options = [f"{name}={values[name]!r}" for name in _LAUNCH if name in values]
     return f"triton.Config({', '.join([repr(own), *options])})"

@@ -24,12 +24,13 @@ from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
 SCHEMA = 7
-#: The first configuration with equal bits, or the reason why a configuration cannot be compared.
+#: For each configuration, the first configuration with equal bits, or the reason why it cannot be
+#: compared.
 _BIT_CLASS = """CREATE TABLE bit_class (
     problem INTEGER NOT NULL REFERENCES problem (id), target TEXT NOT NULL, config TEXT NOT NULL,
     same_as TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (problem, config)
 )"""
-#: Statements that convert stores of earlier schemas to the next one.
+#: Statements that convert a store of each earlier schema to the next schema.
 _CONVERSIONS = {
     4: "ALTER TABLE trial ADD COLUMN projection TEXT",
     5: "ALTER TABLE trial ADD COLUMN bit_equal INTEGER",
@@ -72,7 +73,7 @@ class TuningEntry:
     Attributes:
         problem: The kernel, key and device.
         trials: The latest trial of each configuration, in the order in which they were made.
-        earlier: Other trials, superseded by newer ones of the same configuration.
+        earlier: Superseded trials, for whose configurations there are newer trials.
         winner: Key of the chosen configuration; None if none was chosen.
         final: Samples in seconds of the last comparison of finalists, by configuration key.
         complete: True if the search was not interrupted.
@@ -174,13 +175,13 @@ class TuningStore:
             self._base.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def close(self) -> None:
-        """Close the file; all results are already written."""
+        """Close the file. All results have already been written."""
         self._base.close()
 
     # ---- reading
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise an error about a damaged file if it has contents that the store would not write."""
+        """Report the file as damaged if it has contents that the store would not have written."""
         try:
             yield
         except UsageError:
@@ -213,7 +214,7 @@ class TuningStore:
             return [self._entry(row) for row in rows]
 
     def ended(self, command: str) -> float:
-        """Return when a program last ended with all tunings complete, in Unix seconds; 0 if never.
+        """Return when a program last completed all of its tunings, in Unix seconds; 0 if never.
 
         Raises:
             UsageError: The file is damaged.
@@ -241,7 +242,7 @@ class TuningStore:
 
     def _bit_classes(self, problem: int) -> dict[str, Any] | None:
         if not _columns(self._base, "bit_class"):
-            return None  # the file cannot be written, and is from before these classes
+            return None  # the file is not writable, and is older than these classes
         rows = self._base.execute(
             "SELECT * FROM bit_class WHERE problem = ? ORDER BY rowid", (problem,)
         ).fetchall()

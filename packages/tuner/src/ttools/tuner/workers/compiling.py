@@ -1,7 +1,7 @@
-"""Compilation of a launch's configurations for a GPU, in a process that does not use one.
+"""Compilation of a launch's configurations for a GPU, in a process that does not use a GPU.
 
-The launch is made on fake tensors, so that torch need not be imported. If that fails, it is made
-again with torch.
+The launch is made on fake tensors, so that torch need not be imported. If this fails, the launch is
+made again with torch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Compiler:
 
         Args:
             key: Key of the configuration.
-            configs: Serialized configurations, in which `key` is looked up if the launch lacks it.
+            configs: Serialized configurations, in which `key` is looked up if the launch does not
+                contain it.
 
         Returns:
             Static facts for the cost model, see `GpuBench.compile`.

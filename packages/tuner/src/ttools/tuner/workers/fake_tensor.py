@@ -1,7 +1,7 @@
 """Tensors without memory, with which Triton compiles for a GPU without torch.
 
-Importing torch takes seconds, and a process that only compiles has no other use for it. Fake
-tensors provide the attributes that Triton reads before it compiles.
+Importing torch takes seconds, and a process that only compiles does not need it for anything else.
+Fake tensors provide the attributes that Triton reads before it compiles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ElementType:
 
 @dataclass(frozen=True)
 class FakeTensor:
-    """A GPU tensor without memory; writes have no effect.
+    """A GPU tensor without memory; writes to it have no effect.
 
     Attributes that Triton does not need raise an `AttributeError`.
     """
@@ -59,7 +59,7 @@ class FakeTensor:
         return len(self.shape)
 
     def data_ptr(self) -> int:
-        """Return an address with the same alignment as the original's."""
+        """Return an address with the same alignment as the original tensor's address."""
         return _START + self.spec.offset
 
     def ptr_range(self) -> int | None:
@@ -100,7 +100,7 @@ class FakeTensor:
 
 class _NoTorch(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
-        """Raise an error if torch is imported; leave other modules to other finders."""
+        """Raise an error if torch is imported; leave all other modules to the next finders."""
         if fullname == "torch":
             raise ModuleNotFoundError("torch is not imported where tensors are fake")
 

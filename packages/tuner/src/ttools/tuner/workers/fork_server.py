@@ -25,18 +25,21 @@ from ttools.core.process.child_environment import without_run
 from ttools.core.process.worker import Worker
 from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 
-# Drop the current folder from the module path: a user's file there may shadow any module.
+# The current folder is removed from the module path, because a user's file there may shadow any
+# module.
 _PROGRAM = (
     "import sys; sys.path[:] = list(filter(None, sys.path)); "
     "from ttools.tuner.workers.fork_server_main import main; main(int(sys.argv[1]), sys.argv[2])"
 )
 #: See `fork_server_main.IMPORTS`.
 Kind = Literal["cpu", "gpu", "compile"]
-#: Time limit for the start, in seconds: imports take several seconds, and more on a busy machine.
+#: Time limit for starting the server, in seconds: imports take several seconds, and more on a busy
+#: machine.
 _START_S = 120.0
-#: Upper bound for an answer; the hash of all of Triton's files is several thousand bytes long.
+#: Maximum size of an answer in bytes; the hash of all of Triton's files is several thousand bytes
+#: long.
 _MOST_BYTES = 1 << 16
-#: Time limit in seconds for the end of a server whose connection is closed.
+#: Time limit in seconds for a server to end after its connection was closed.
 _DEATH_S = 5.0
 
 
@@ -53,7 +56,7 @@ class ForkServer:
     """The process from which workers are forked.
 
     Args:
-        environment: Environment variables of the workers in addition to this process's.
+        environment: Environment variables of the workers, in addition to those of this process.
         kind: Purpose of the workers, see `fork_server_main.IMPORTS`.
 
     Raises:
@@ -87,10 +90,10 @@ class ForkServer:
     def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> Worker:
         """Return a new worker.
 
-        A server that was killed is started again; its workers ended with it.
+        If the server was killed, it is started again; its workers ended with it.
 
         Args:
-            variables: Variables that the worker has besides the server's.
+            variables: Environment variables of the worker, in addition to those of the server.
         """
         request = FORK + json.dumps(dict(variables)).encode()
         ours, theirs = socket.socketpair()
@@ -106,7 +109,7 @@ class ForkServer:
         return Worker(Channel(ours, PickleCodec()), number, partial(self._reap, number))
 
     def _reap(self, number: int) -> int:
-        """Return the exit code of a worker that has ended, as `subprocess` gives it."""
+        """Return the exit code of a worker that has ended, in the form that `subprocess` uses."""
         with contextlib.suppress(TtoolsError):
             return self._number(WAIT + NUMBER.pack(number))
         return -signal.SIGKILL  # the server was closed, which killed the worker
@@ -130,7 +133,7 @@ class ForkServer:
                 return False
             self._control.close()
             self._start()
-            self._served = False  # restart once only: a server that dies at once would do so again
+            self._served = False  # restart only once: a server that dies at once would do so again
             return True
 
     def close(self) -> None:

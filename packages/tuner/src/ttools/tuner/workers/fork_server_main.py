@@ -3,8 +3,8 @@
 It runs as a separate program that `fork_server` starts. It has no threads and no GPU context, so
 that a fork of it behaves like a new process, but starts within milliseconds.
 
-The server also does once what Triton otherwise does in each process. The server of workers that
-compile hashes Triton's files for all processes of the run, and builds the C module of the driver
+The server also does once what Triton would otherwise do in each process. The server for compiling
+workers hashes Triton's files for all processes of the run, and builds the C module of the driver
 while other servers still import torch.
 """
 
@@ -29,8 +29,9 @@ from ttools.core.process.thread_limit import is_thread_limit
 from ttools.core.process.worker import Limits, end_with_parent, serve_and_leave, silence
 
 _SERVING = "ttools.tuner.workers.serving"
-#: Modules that each kind of worker needs and that take seconds to import: workers that run
-#: configurations on the CPU or on a GPU, and those that compile for a GPU, which need no torch.
+#: Modules that each kind of worker needs and that take seconds to import. The kinds are workers
+#: that run configurations on the CPU or on a GPU, and workers that compile for a GPU, which do not
+#: need torch.
 IMPORTS = {
     "cpu": ("torch", "llvmlite.binding", "ttools.interpreter.backend.launcher", _SERVING),
     "gpu": ("torch", _SERVING),
@@ -38,7 +39,7 @@ IMPORTS = {
 }
 FORK, WAIT, HASH = b"f", b"w", b"h"
 NUMBER = struct.Struct("q")
-#: Upper bound for a request; environment variables may be long.
+#: Maximum size of a request in bytes; environment variables may be long.
 _MOST_BYTES = 1 << 16
 
 
@@ -117,7 +118,7 @@ def _work(
     control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str], parent: int
 ) -> NoReturn:
     # Received descriptors are inheritable, so a compiler process that outlives the worker would
-    # keep the connection open.
+    # otherwise keep the connection open.
     os.set_inheritable(descriptor, False)
 
     def serve_requests(channel: Channel) -> None:

@@ -1,8 +1,8 @@
 """A worker pool on a Ray cluster, with one actor for each slot.
 
-Requires the extra `ttools-tuner[ray]`, and ttools on each machine. Each actor has worker processes
-of its own. A crash or a hang ends such a worker, not the actor, so that a corrupt GPU context lasts
-no longer than on one machine.
+This requires the extra `ttools-tuner[ray]`, and ttools on each machine. Each actor has its own
+worker processes. A crash or a hang ends such a worker, not the actor, so a corrupt GPU context
+lasts no longer than on a single machine.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) ->
     """Return a pool on a Ray cluster.
 
     Args:
-        slots: Number of jobs that run at the same time; each slot has an actor.
+        slots: Number of jobs that run at the same time; each slot has its own actor.
         gpus: Number of GPUs that Ray reserves for each actor.
-        address: Address of the cluster as `ray.init` takes it; None starts a local one. If this
-            program is already connected to a cluster, that one is used.
+        address: Address of the cluster, as `ray.init` takes it; None starts a local cluster. If
+            this program is already connected to a cluster, that cluster is used.
 
     Raises:
         UsageError: Ray is not installed, or the cluster cannot be reached.

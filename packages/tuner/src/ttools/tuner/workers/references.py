@@ -1,10 +1,10 @@
 """Pickling of objects by name, or by a way to create them, instead of by value.
 
 `pickle` rejects locks, open files, sockets and other objects that belong to one process. Most of
-them are reached through a module, such as the lock in `triton.cdiv`: a process that imports the
-module has an equivalent object. Locks of the user's program are replaced with new ones, because no
-other thread holds them in the new process. An `UnavailableObject` describes any object that
-remains, for launches that do not use it.
+these are reached through a module, such as the lock in `triton.cdiv`; a process that imports the
+module has an equivalent object. Locks of the user's program are replaced with new locks, because no
+other thread holds them in the new process. Any object that remains is replaced with an
+`UnavailableObject`, which describes it, for launches that do not use the object.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnavailableObject:
     """Takes the place of an object that exists only in the process of the script.
 
     Args:
-        description: Description of the object, for the error that any use of it raises.
+        description: Description of the object, for the error that is raised on any use of it.
     """
 
     def __init__(self, description: str) -> None:
@@ -68,11 +68,11 @@ class UnavailableObject:
 
 
 def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
-    """Return how pickle writes a kernel or a constexpr function by module and name.
+    """Return the form in which pickle writes a kernel or a constexpr function by module and name.
 
     Returns:
-        None if the name does not lead to the object, and for kernels outside Triton itself: their
-        module may have changed since it was imported.
+        None if the name does not lead to the object, or if it is a kernel outside Triton itself,
+        whose module may have changed since it was imported.
     """
     function = getattr(value, "fn", None)  # methods of objects have none
     module_name = str(getattr(function, "__module__", None))
@@ -126,7 +126,7 @@ def _global_of_a_module(value: Any) -> tuple[Any, ...] | None:
 
 
 def _is_importable(name: str) -> bool:
-    """Return whether a module is imported by its name in another process."""
+    """Return whether another process can import a module by its name."""
     module = sys.modules.get(name)
     if module is None or name in ("__main__", "__mp_main__"):
         return False

@@ -1,7 +1,7 @@
 """A bench that runs configurations in worker processes, so that crashes and hangs affect only them.
 
-Many configurations are compiled ahead at the same time. Each is then verified and timed in a slot
-of the pool that measures.
+Many configurations are compiled ahead at the same time. Each configuration is then verified and
+timed in a slot of the pool that measures.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job
 
-#: Number of configurations compiled before the search requests them, per compiling process.
+#: Number of configurations per compiling process that are compiled before the search requests them.
 _EARLY = 8
-#: Maximum number of seconds that a search waits for these compilations before it begins.
+#: Maximum number of seconds for which a search waits for these compilations before it begins.
 _MOST_WAITING_S = 30.0
-#: After this share of the compilations has finished, the search waits until the elapsed time has
-#: doubled, and rejects those that are still running. A kernel that takes several times as long to
-#: compile as others has too many instructions to be fast.
+#: Once this share of the compilations has finished, the search waits until the elapsed time has
+#: grown by this factor, and rejects configurations whose compilation is still running. A kernel
+#: that takes several times as long to compile as others has too many instructions to be fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
 #: Minimum number of seconds to wait before slow compilations are rejected, because most of the
-#: finished ones may come from a cache.
+#: finished compilations may come from a cache.
 _LEAST_WAITING_S = 3.0
 
 
@@ -55,13 +55,14 @@ class RemoteBench:
 
     Args:
         opening: Description of the launch for the workers.
-        timeout: Time limit for a configuration, compilation included, in seconds.
+        timeout: Time limit for a configuration in seconds, including compilation.
         pools: Worker pools of the run.
         sent: Keys of the configurations that `opening` contains; None if it contains all.
-        ends_pools: If True, the pools serve this launch only, and are closed with it.
+        ends_pools: If True, the pools serve only this launch, and are closed with it.
 
     Attributes:
-        reference: Key of the configuration that outputs are compared with; empty until one has run.
+        reference: Key of the configuration with whose outputs others are compared; empty until a
+            configuration has run.
         first_error: Exception of the first configuration that failed to run, or None.
         uncounted: The reason why launches could not be counted; empty if they were.
     """
@@ -77,7 +78,7 @@ class RemoteBench:
     ) -> None:
         self._opening, self._timeout = opening, timeout
         self._sent, self._ends_pools = sent, ends_pools
-        #: Configurations that `opening` lacks, as far as they were requested.
+        #: Requested configurations that `opening` does not contain.
         self._others: dict[str, Candidate] = {}
         self._checks = opening.measuring.checks
         empty = opening.launch.without_contents()
@@ -98,13 +99,13 @@ class RemoteBench:
         self.uncounted = ""
 
     def open(self, expected: Sequence[Candidate] = ()) -> None:
-        """Have one worker per slot make the launch, and wait for the first of them.
+        """Have one worker per slot recreate the launch, and wait for the first of these workers.
 
         Args:
             expected: Configurations to compile meanwhile, see `expect`.
 
         Raises:
-            CannotSendError: A worker cannot make the launch.
+            CannotSendError: A worker cannot recreate the launch.
         """
         nothing = Request("establish", ())
         opening = [
@@ -135,10 +136,11 @@ class RemoteBench:
     def facts(self) -> Mapping[str, StaticFacts | None]:
         """Return the static facts of the configurations compiled ahead, by key.
 
-        Waits until nearly all of them are compiled, so that repeated runs have the same facts.
+        This waits until nearly all of them are compiled, so that repeated runs have the same facts.
 
         Returns:
-            None for configurations that fail to compile, or take much longer than the others.
+            The facts by key; None for configurations that fail to compile, or take much longer than
+            the others.
         """
         left = set(self._begun.values())
         while left and (patience := self._patience(_MOST_WAITING_S)) > 0:
@@ -146,7 +148,7 @@ class RemoteBench:
         return {key: _facts(key, future) for key, future in self._begun.items()}
 
     def _patience(self, most: float = math.inf) -> float:
-        """Return for how many more seconds to wait for compilations, at most `most` in total."""
+        """Return how many more seconds to wait for compilations; the total is at most `most`."""
         until = min(waited_until(self._ended, len(self._begun)), most)
         return self._start + until - time.monotonic()
 
@@ -191,20 +193,20 @@ class RemoteBench:
         """Do nothing, because the memory of this process was not changed."""
 
     def establish(self, candidate: Candidate) -> None:
-        """Make a configuration the reference; workers run it before any other."""
+        """Make a configuration the reference, which workers run before any other configuration."""
         self._add_unsent([candidate])
         self.reference = self.reference or candidate.key
 
     def attempts(
         self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Compile, verify and time configurations; yield each as soon as it is done.
+        """Compile, verify and time configurations; yield each trial as soon as it is finished.
 
         Args:
             stop: Called before each attempt; returns True to try no more configurations.
 
         Raises:
-            CannotSendError: A worker cannot make the launch.
+            CannotSendError: A worker cannot recreate the launch.
             CannotTuneError: The kernel cannot be tuned, whatever the configuration.
         """
         waiting = iter(candidates)
@@ -221,7 +223,7 @@ class RemoteBench:
 
     # ---- jobs
     def _request(self, name: str, chosen: Sequence[Candidate]) -> Request:
-        """Return a request, with the configurations it needs that workers may lack."""
+        """Return a request, including the requested configurations that workers may not have."""
         keys = tuple(candidate.key for candidate in chosen)
         self._add_unsent(chosen)
         lacked = [self._others[key].config for key in {*keys, self.reference} & {*self._others}]
@@ -249,7 +251,7 @@ class RemoteBench:
         return future
 
     def _compile(self, chunk: Sequence[Candidate]) -> dict[Future[Answer], Candidate]:
-        """Start compilations in other processes; return an empty mapping if there are none."""
+        """Start compilations in other processes; return an empty mapping if none are started."""
         early_compilations = {
             candidate.key: self._compiling.pop(candidate.key, None) for candidate in chunk
         }
@@ -258,7 +260,7 @@ class RemoteBench:
         compilations = {}
         for candidate in chunk:
             early = early_compilations[candidate.key]
-            if early is None or early.cancel():  # a compilation not yet begun is resubmitted first
+            if early is None or early.cancel():  # if it has not begun, it is resubmitted first
                 early = self._submit_compilation(candidate, later=False)
             compilations[early] = candidate
         if not self._opening.measuring.on_gpu:  # the CPU must be quiet when it is timed
@@ -274,9 +276,9 @@ class RemoteBench:
     ) -> Iterator[tuple[Candidate, Trial]]:
         """Measure configurations as soon as they are compiled.
 
-        Compilations are no longer awaited when `patience` returns 0 seconds or less. Configurations
-        whose compilation crashed or hung are rejected. One whose compilation raised an exception is
-        still attempted: the attempt raises the exception again, and reports it.
+        Compilations are no longer awaited once `patience` returns 0 seconds or less. Configurations
+        whose compilation crashed or hung are rejected. If a compilation raised an exception, its
+        configuration is still attempted: the attempt raises the exception again, and reports it.
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
@@ -338,8 +340,8 @@ class RemoteBench:
 def waited_until(ended: Iterable[float], begun: int) -> float:
     """Return the time after which unfinished compilations count as too slow.
 
-    With 4 compilations begun, and the first 3 of them (75%) ended after 1, 2 and 3 seconds, the
-    result is 6 seconds. It is infinite until enough compilations have ended.
+    For example, if 4 compilations were begun and the first 3 of them (75%) ended after 1, 2 and 3
+    seconds, the result is 6 seconds. It is infinite until enough compilations have ended.
 
     Args:
         ended: Time at which each compilation ended, in seconds.

@@ -1,10 +1,10 @@
 """Worker processes forked from the script's process, for launches that cannot be serialized.
 
-A fork has everything that the launch needs, including objects that belong to one process: locks,
-open files, sockets. Forks serve the CPU only, because a CUDA context does not survive a fork. A
-fork is less safe than a worker of a `ForkServer`: it contains only the thread that forked. Code
-that waits for a lock which another thread held never returns, and the worker is terminated after
-the time limit.
+A fork has everything that the launch needs, including objects that belong to one process, such as
+locks, open files and sockets. Forks are used on the CPU only, because a CUDA context does not
+survive a fork. A fork is less safe than a worker of a `ForkServer`, because it contains only the
+thread that forked: code that waits for a lock which another thread held never returns, and the
+worker is terminated after the time limit.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def bench_in_forks(
     """Return a bench whose configurations run in forks of this process, one at a time.
 
     Args:
-        make_bench: Makes the bench of the launch in this process.
+        make_bench: Function that makes the bench of the launch in this process.
         configs: The configurations of the launch.
-        measuring: Options for measuring them.
-        timeout: Seconds that a configuration may take, compilation included.
+        measuring: Options for measuring the configurations.
+        timeout: Time limit for a configuration in seconds, including compilation.
 
     Raises:
         TtoolsError: This process cannot be forked, or the forks do not answer.

@@ -1,8 +1,8 @@
 """Serialization of an autotuned launch, so that another process can repeat it.
 
 Functions of the kernel, arguments, hooks, configurations and the source lines that Triton reads are
-sent by value. Memory is sent once per storage, which preserves aliases. Functions of modules that
-the other process can import are sent by name.
+sent by value. Memory is sent once per storage, so that aliases are preserved. Functions of modules
+that the other process can import are sent by name.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class SerializedCall:
         path: `sys.path` of the script, for modules that are sent by name.
         folder: Current folder of the script, for relative paths.
         lines: Source lines by file, as they were when the kernels were defined.
-        addresses: Elements of storages that are addresses of other storages: number of the storage,
-            offset of the element in it, number of the storage that it points to, offset in that.
-            Offsets are in bytes.
+        addresses: Elements of storages that are addresses of other storages. Each entry consists of
+            the number of the storage, the offset of the element in it, the number of the storage to
+            which the element points, and the offset in that storage. Offsets are in bytes.
         name: Identifier that is unique among launches.
     """
 
@@ -69,7 +69,7 @@ class SerializedCall:
     name: str = field(default_factory=lambda: uuid4().hex)
 
     def without_contents(self) -> SerializedCall:
-        """Return the same launch without memory contents, which suffices to compile it."""
+        """Return the same launch without memory contents, which is sufficient to compile it."""
         empty = tuple(replace(saved, content=None) for saved in self.memory)
         return replace(self, memory=empty)
 
@@ -92,7 +92,7 @@ class CallParts:
         tuner: An autotuner over the configurations to try, without pruning.
         arguments: All arguments by name.
         mapped: If True, tensors on the CPU stand for tensors on a GPU.
-        reached: Tensors that tables of addresses among the arguments lead to.
+        reached: Tensors that are reached through tables of addresses among the arguments.
     """
 
     tuner: Any
@@ -146,7 +146,7 @@ def serialize_configs(configs: Sequence[Any]) -> bytes:
     """Serialize configurations that the serialized launch does not contain.
 
     Raises:
-        CannotSendError: A hook of one of them cannot be sent.
+        CannotSendError: A hook of one of these configurations cannot be sent.
     """
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, shares=False)
@@ -172,7 +172,7 @@ def deserialize(serialized: SerializedCall, device: str | None = None) -> CallPa
 
     Args:
         serialized: A launch that another process has serialized.
-        device: Kind of device to allocate memory on; None for the original's kind.
+        device: Kind of device on which memory is allocated; None for the kind of the original.
     """
     storages = [saved.storage(device) for saved in serialized.memory]
     _write_addresses(storages, serialized.addresses)
@@ -239,7 +239,8 @@ class SavedStorage:
             content = torch.frombuffer(bytearray(self.content), dtype=torch.uint8)
         if where != "cpu":
             return content.to(where).untyped_storage()
-        # Copied, because kernels are specialised on aligned pointers, and `bytes` may be unaligned.
+        # The bytes are copied, because kernels are specialised on aligned pointers, and `bytes` may
+        # be unaligned.
         own = torch.empty(self.size, dtype=torch.uint8, device="cpu")
         return own.copy_(content).untyped_storage()
 
@@ -264,7 +265,7 @@ def _saved(storage: Any, shares: bool) -> SavedStorage:
 
 
 def _view(storage: Any, spec: TensorSpec) -> Any:
-    """Return a tensor on a storage; a fake tensor if there is none."""
+    """Return a tensor on a storage; a fake tensor if there is no storage."""
     return FakeTensor(spec) if storage is None else tensor_on(storage, spec)
 
 
@@ -348,7 +349,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _code_again(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str) -> CodeType:
-    """Recreate code with its file name, which Triton needs to find the source.
+    """Recreate a code object with its file name, which Triton needs to find the source.
 
     cloudpickle 3.1.3 drops the file name.
     """
@@ -356,7 +357,7 @@ def _code_again(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str
 
 
 def _size(sizes: tuple[int, ...]) -> Any:
-    """Return a `torch.Size`, as a descriptor's shape is; a tuple if torch is not imported."""
+    """Return a `torch.Size`, the type of a descriptor's shape; a tuple if torch is not imported."""
     torch = sys.modules.get("torch")
     return sizes if torch is None else torch.Size(sizes)
 

@@ -31,15 +31,15 @@ from ttools.tuner.workers.target_driver import compile_for_target
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """The first message about a launch, to which the requests that follow refer.
+    """The first message about a launch, to which the following requests refer.
 
     Attributes:
         threads: Number of threads that torch may use.
         compiles_only: If True, no configuration is run, so the tensors need not be on a GPU.
         target: Triton's description of the GPU to compile for, in a process that uses neither torch
-            nor the GPU; None to run, or to compile for the active driver.
-        triton: Hash of Triton's files, and the path of the Triton that it belongs to; empty strings
-            if the worker has to compute the hash.
+            nor the GPU; None to run configurations, or to compile for the active driver.
+        triton: Hash of Triton's files, and the path of the Triton installation to which it belongs;
+            empty strings if the worker has to compute the hash.
         variables: Environment variables that the worker sets, in addition to those of its server,
             before it initialises the GPU.
     """
@@ -65,9 +65,9 @@ def opening_of(
 
     Args:
         triton: See the attribute of `Opening`.
-        shares: Same as in `serialize`.
+        shares: See the argument of `serialize`.
         variables: See the attribute of `Opening`.
-        replaces: Same as in `serialize`.
+        replaces: See the argument of `serialize`.
 
     Raises:
         CannotSendError: Part of the launch cannot be recreated in a worker.
@@ -85,7 +85,8 @@ def opening_of(
     )
 
 
-#: A request to compile the configuration that is tried first, and to build launchers meanwhile.
+#: The name of a request to compile the configuration that is tried first, and to build launchers
+#: meanwhile.
 LEAD = "lead"
 
 
@@ -96,8 +97,8 @@ class Request:
     Attributes:
         name: A key of `REQUESTS`.
         keys: Keys of the configurations.
-        configs: Serialized configurations that the launch was sent without, the reference's
-            included.
+        configs: Serialized configurations that were not sent with the launch, including that of the
+            reference.
         rounds: Number of rounds of the comparison of finalists.
     """
 
@@ -189,7 +190,7 @@ class _Service:
         self._next: Opening | None = None
 
     def run(self) -> Opening:
-        """Answer requests until another launch is opened; return that opening."""
+        """Answer requests until a different launch is opened; return that opening."""
         try:
             if self._opening.target is None:
                 self._launch()
@@ -256,7 +257,7 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
 
 
 def _add_configs(request: Request, by_key: dict[str, Candidate]) -> None:
-    """Add the configurations that came with a request to those that the worker has."""
+    """Add the configurations that came with a request to the worker's configurations."""
     if request.configs:
         for candidate in candidates(deserialize_configs(request.configs)):
             by_key.setdefault(candidate.key, candidate)
@@ -283,7 +284,7 @@ def _establish(bench: Bench, chosen: list[Candidate], request: Request) -> None:
         bench.establish(candidate)
 
 
-#: Functions that answer the requests to a worker, by name.
+#: Functions that answer requests to a worker, by the name of the request.
 REQUESTS: dict[str, Callable[[Bench, list[Candidate], Request], Any]] = {
     "compile": _compile,
     "establish": _establish,

@@ -43,7 +43,7 @@ class GpuContents:
     size: int
 
     def tensor(self) -> Any:
-        """Return a copy as a tensor with one element per byte.
+        """Return a copy of the range as a tensor with one element per byte.
 
         Raises:
             CannotShareError: The driver does not provide the memory.
@@ -69,8 +69,8 @@ def gpu_contents_of(tensor: Any) -> GpuContents | None:
     """Share the bytes of a one-dimensional byte tensor on a GPU, after all pending work.
 
     Returns:
-        None for small tensors, and if the driver cannot share the memory. The latter holds for
-        memory that an allocator has mapped itself, for example.
+        None if the tensor is small or the driver cannot share its memory, for example because an
+        allocator has mapped the memory itself.
     """
     import torch
 

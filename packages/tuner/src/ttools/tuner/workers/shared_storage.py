@@ -1,7 +1,7 @@
 """Sharing of a storage's bytes with other processes of this machine through an anonymous file.
 
-The process that has the storage writes the file (`memfd_create`) once; others map it. This avoids
-sending the bytes through a pipe.
+The process that has the storage writes the file (`memfd_create`) once, and other processes map it.
+This avoids sending the bytes through a pipe.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import os
 import weakref
 from typing import Any
 
-#: Sending fewer bytes is faster than creating a file for them.
+#: If there are fewer bytes than this, sending them is faster than creating a file for them.
 _LEAST = 1 << 20
 
 
 class Contents:
     """Bytes in an anonymous file, which exists as long as this object.
 
-    Pickling writes only the path of the file. Therefore only processes of this machine can unpickle
-    it, and only while the original object exists; `bytes(contents)` serves other machines.
+    Pickling writes only the path of the file. Therefore an object can be unpickled only by
+    processes of this machine, and only while the original object exists; for other machines, use
+    `bytes(contents)`.
 
     Args:
-        descriptor: File descriptor, closed with this object.
+        descriptor: File descriptor, which is closed with this object.
         size: Size in bytes, at least one.
     """
 
@@ -38,7 +39,7 @@ class Contents:
         return os.pread(self._descriptor, self._size, 0)
 
     def grow(self) -> None:
-        """Set the size of the file.
+        """Extend the new file to its full size, and check that other processes can open it.
 
         Raises:
             OSError: There is not enough memory, or other processes could not open the file.
@@ -51,7 +52,7 @@ class Contents:
         return mmap.mmap(self._descriptor, self._size)
 
     def tensor(self) -> Any:
-        """Return the bytes as a tensor with one element per byte, which is a private copy."""
+        """Return a private copy of the bytes as a tensor with one element per byte."""
         import torch
 
         private_map = mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_COPY)
@@ -61,8 +62,7 @@ class Contents:
 def contents_of(tensor: Any) -> Contents | bytes:
     """Return the current bytes of a one-dimensional byte tensor on any device.
 
-    Small tensors are returned as `bytes`, and so are all tensors if the system has no anonymous
-    files.
+    Small tensors are returned as `bytes`; all tensors are if the system has no anonymous files.
     """
     import torch
 

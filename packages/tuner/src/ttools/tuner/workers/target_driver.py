@@ -13,8 +13,8 @@ from ttools.core import triton_versions
 
 def compile_for_target(target: Any) -> None:
     """Make Triton compile for a `GPUTarget` in this process from now on."""
-    # `JITFunction.run(warmup=True)` calls no other methods. The device number only serves as the
-    # key of the kernel's cache, and nothing is enqueued on the stream.
+    # `JITFunction.run(warmup=True)` calls no methods other than these. The device number serves
+    # only as the key of the kernel's cache, and nothing is enqueued on the stream.
     driver = SimpleNamespace(
         get_current_target=lambda: target,
         get_current_device=lambda: 0,
@@ -24,6 +24,6 @@ def compile_for_target(target: Any) -> None:
 
 
 def current_target() -> Any:
-    """Return Triton's current target; None without a driver."""
+    """Return Triton's current target; None if there is no driver."""
     driver = triton_versions.active_driver()
     return None if driver is None else driver.get_current_target()

@@ -17,13 +17,14 @@ def visible_gpus() -> dict[str, str]:
 
 
 def chosen_gpu(before: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that make the current GPU of this process the only visible one of another.
+    """Return variables that make other processes see only the current GPU of this process.
 
     Args:
-        before: Result of `visible_gpus()` when the processes were started.
+        before: Result of `visible_gpus()` when the other processes were started.
 
     Returns:
-        Empty if the program has chosen no GPU, because the processes then use the same first GPU.
+        Empty if the program has not chosen a GPU, because the other processes then use the same
+        first GPU.
     """
     import torch
 

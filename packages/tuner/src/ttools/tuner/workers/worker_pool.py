@@ -25,12 +25,12 @@ _MOST_COMPILING = 16
 
 
 class WorkerPool:
-    """Slots with one thread each, so that a slow slot does not delay the others.
+    """Slots with one thread each, so that a slow slot does not delay the other slots.
 
     Args:
-        slots: Functions that each do one job at a time.
-        end: Ends all workers immediately.
-        begin: Functions that prepare a slot before its first job, called in its thread.
+        slots: Functions that each do one job at a time, one function per slot.
+        end: Function that ends all workers immediately.
+        begin: Functions that prepare a slot before its first job, called in the slot's thread.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class WorkerPool:
             thread.start()
 
     def submit(self, job: Job) -> Future[Answer]:
-        """Do a job in the next free slot; the answer's error may be a `WorkerEndedError`."""
+        """Do a job in the next free slot; the error of its answer may be a `WorkerEndedError`."""
         future: Future[Answer] = Future()
         self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
@@ -83,7 +83,7 @@ def local_workers(servers: Sequence[WorkerSource]) -> WorkerPool:
     """Return a pool of processes on this machine.
 
     Args:
-        servers: Source of each slot's worker; closed with the pool.
+        servers: For each slot, the source of its worker, which is closed with the pool.
     """
 
     def end() -> None:
@@ -95,10 +95,10 @@ def local_workers(servers: Sequence[WorkerSource]) -> WorkerPool:
 
 
 def gpu_workers(devices: Sequence[int]) -> WorkerPool:
-    """Return a pool of processes on this machine, one for each of its GPUs.
+    """Return a pool of processes on this machine, one for each of the given GPUs.
 
     Args:
-        devices: Numbers of the GPUs as the driver counts them; each process sees only its own.
+        devices: Numbers of the GPUs as the driver counts them; each process sees only its own GPU.
     """
     environments = [{"CUDA_VISIBLE_DEVICES": str(device)} for device in devices]
     return local_workers([ForkServer(environment, kind="gpu") for environment in environments])
@@ -110,8 +110,9 @@ class Pools:
 
     Attributes:
         measures: Pool that times configurations; each of its slots has a device to itself.
-        compiles: Pool that compiles ahead; None if measuring processes compile.
-        triton_hash: Returns the hash of Triton's files that processes on a GPU need.
+        compiles: Pool that compiles ahead; None if the measuring processes compile.
+        triton_hash: Function that returns the hash of Triton's files, which processes on a GPU
+            need.
     """
 
     measures: WorkerPool
@@ -145,7 +146,8 @@ def start_pools(
 
     Args:
         compiling: Number of processes that compile ahead; None for one per processor.
-        measuring: Makes the pool that runs and times configurations; None for one process.
+        measuring: Function that makes the pool that runs and times configurations; None for a pool
+            of one process.
         on_gpu: If True, configurations run on a GPU.
         servers: Fork servers that are already started, by kind.
     """

@@ -24,8 +24,8 @@ class Job:
     Attributes:
         timeout: Time limit in seconds, after which the worker is terminated.
         reference: Key of the configuration that the worker must run first as the reference; empty
-            for none.
-        later: If True, jobs for which a caller waits come first.
+            if there is none.
+        later: If True, this job is done after jobs for which a caller waits.
     """
 
     opening: Opening
@@ -46,7 +46,7 @@ class WorkerSource(Protocol):
 
 
 class WorkerSlot:
-    """Runs one worker at a time; a worker that ended is replaced when the next job needs one."""
+    """Runs one worker at a time; one that has ended is replaced when the next job needs one."""
 
     def __init__(self, server: WorkerSource) -> None:
         self._server = server
@@ -62,7 +62,7 @@ class WorkerSlot:
     def do(self, job: Job) -> Answer:
         """Do a job, after opening its launch and establishing its reference if needed.
 
-        If something else kills the worker, for example the operating system because memory is
+        If the worker is killed from outside, for example by the operating system because memory is
         short, the job is done once more, because it may not be the cause.
         """
         try:
@@ -134,7 +134,7 @@ class WorkerSlot:
 
 
 def _killed(error: BaseException | None) -> bool:
-    """Return whether a worker was killed, including while it prepared the launch."""
+    """Return whether an error says that a worker was killed, even while it prepared the launch."""
     if isinstance(error, CannotSendError):
         error = error.__cause__
     return isinstance(error, WorkerEndedError) and error.how == "killed"

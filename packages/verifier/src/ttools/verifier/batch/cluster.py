@@ -1,6 +1,7 @@
-"""Verifies files on a Ray cluster; each slot has an actor, which starts a process that forks.
+"""Verifies files on a Ray cluster.
 
-The extra `ttools-verifier[ray]` must be installed, and ttools on each machine.
+Each slot has an actor, which starts a process that forks for each file. The extra
+`ttools-verifier[ray]` must be installed, and ttools must be installed on each machine.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ttools.verifier.result import Verification
 class Cluster:
     """An executor that verifies files on many machines.
 
-    The files of the folder that are not cases are sent to each actor, because cases may import
-    them. If the machine of a file fails, the file is verified once more on another one.
+    The files in the folder that are not cases are sent to each actor, because cases may import
+    them. If a machine fails while it verifies a file, the file is verified once more.
 
     Args:
         slots: Number of files that are verified at the same time.
         options: Options of each verification.
         folder: Folder that contains the files.
-        address: Address of the cluster, as for `ray.init`; None starts one on this machine.
+        address: Address of the cluster, as for `ray.init`; None starts a cluster on this machine.
 
     Raises:
         UsageError: Ray is not installed, or there is no such cluster.
@@ -45,7 +46,7 @@ class Cluster:
         host = self._ray.remote(num_cpus=1, max_restarts=-1)(_Host)
         self._actors = [host.remote(asdict(options), neighbours) for _ in range(slots)]
         self._idle = list(self._actors)
-        #: Maps each pending result to file, actor, and whether this is the second attempt.
+        #: Maps each pending result to its file, its actor, and whether this is the second attempt.
         self._running: dict[Any, tuple[Path, Any, bool]] = {}
 
     def submit(self, file: Path) -> None:

@@ -26,10 +26,10 @@ class Executor(Protocol):
     slots: int
 
     def submit(self, file: Path) -> None:
-        """Begin a file; the caller begins at most as many files as there are slots."""
+        """Begin to verify a file; the caller keeps at most as many files running as slots."""
 
     def next(self) -> tuple[Path, Verification]:
-        """Wait until one of the files is finished, and return it with its result."""
+        """Wait until the verification of a file has finished; return the file and its result."""
 
     def end(self) -> None:
         """End the verifications that are still running."""
@@ -38,12 +38,13 @@ class Executor(Protocol):
 def verify_folder(
     folder: Path, start: Callable[[], Executor], report: Report, output: Path | None
 ) -> int:
-    """Verify each Python file of a folder that defines `candidate`, `reference` and `inputs`.
+    """Verify each Python file in a folder that defines `candidate`, `reference` and `inputs`.
 
     Args:
         folder: Folder that contains the files.
-        start: Makes the executor; called only if a file must be verified.
-        report: Called with the name, the verification and the line of each file that is finished.
+        start: Creates the executor; called only if a file must be verified.
+        report: Called for each file that is finished, with its name, its verification and its line
+            in the output.
         output: File to which a line of JSON is added for each verification. Files that it already
             contains with the same digest are skipped.
 
@@ -84,7 +85,7 @@ def verify_folder(
 
 
 def is_case(file: Path) -> bool:
-    """Return whether a file defines the functions of a verification."""
+    """Return whether a file defines the three functions that a verification needs."""
     text = file.read_text("utf-8", "replace")
     return all(f"def {name}(" in text for name in ("candidate", "reference", "inputs"))
 
@@ -100,7 +101,7 @@ def _digest(file: Path) -> str:
 
 
 def _known(output: Path | None) -> set[tuple[str, str]]:
-    """Return the files of earlier runs; incomplete lines are ignored."""
+    """Return the name and digest of each file verified earlier; incomplete lines are ignored."""
     finished = set()
     if output is not None and output.is_file():
         for line in output.read_text("utf-8").splitlines():

@@ -1,4 +1,7 @@
-"""Verifies files in forks of a process that has imported all modules, so that they start fast."""
+"""Verifies files in forks of a process that has already imported all modules.
+
+The forks therefore start fast.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,8 @@ class Forks:
 def serve_files(channel: Channel, options: str) -> None:
     """Verify the files whose paths are received, each in a fork of this process.
 
-    A process with threads, such as an actor of a cluster, must start a new process for this.
+    A process with threads, such as an actor of a cluster, must not fork itself; it starts a new
+    process for this function.
 
     Args:
         options: The fields of `VerifyOptions`, as JSON.

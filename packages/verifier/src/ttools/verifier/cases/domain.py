@@ -1,7 +1,7 @@
 """Reads the domain of the inputs from `DOMAIN` in the module of `inputs`, or from annotations.
 
-Values of parameters that are not sizes are sent between processes as indices, so they may be any
-objects.
+Values of parameters that are not sizes are sent between processes as indices, so the values may be
+any objects.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Domain:
 
     Attributes:
         sizes: Smallest and largest value of each integer parameter.
-        choices: Labels of the values of each other parameter.
+        choices: For each other parameter, the labels of its values.
         seeded: If True, there is a parameter `seed`.
-        literals: The values of these parameters as Python source; an empty text for a value that
-            has none.
+        literals: The values of the parameters in `choices` as Python source; empty for a value that
+            cannot be written as a literal.
     """
 
     sizes: dict[str, tuple[int, int]]
@@ -35,7 +35,7 @@ class Domain:
     literals: dict[str, list[str]] = field(default_factory=dict)
 
     def labels(self, choices: dict[str, int]) -> dict[str, str]:
-        """Return the labels of values by their indices."""
+        """Return the labels of the values with the given indices."""
         return {name: self.choices[name][number] for name, number in choices.items()}
 
     def call(self, sizes: dict[str, int], choices: dict[str, int], seed: int) -> str | None:
@@ -50,7 +50,7 @@ class Domain:
 
 
 def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
-    """Return a domain as data for another process, with labels in place of values.
+    """Return a domain that can be sent to another process, with labels in place of values.
 
     Raises:
         UsageError: A parameter has no domain or an invalid one.

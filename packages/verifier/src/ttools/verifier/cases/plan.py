@@ -16,17 +16,20 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.tensors import VIEWS
 from ttools.verifier.cases.values import KINDS
 
-#: Sizes that are not multiples of a block, for ordinary and for larger cases.
+#: Sizes that are not multiples of a block, for ordinary cases and for larger cases.
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
-#: Values that are run with every type, because types differ in precision and overflow.
+#: Kinds of values that are run with every type, because types differ in precision and overflow.
 _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
-#: Values whose maximum is the last or the first element, to detect blocks that a kernel skips.
+#: Kinds of values whose maximum is the last or the first element, to detect blocks that a kernel
+#: skips.
 _LAST_COUNTS = ("ascending", "descending")
-#: Values with several maxima, to detect a block that replaces an equal maximum of an earlier one.
+#: Kinds of values with several equal maxima, to detect a kernel in which an equal maximum of a
+#: later block replaces the earlier one.
 _TIED = ("equal", "ties")
-#: Number of configurations that run with several sizes; later ones run with one.
+#: Number of configurations that run with several sizes; all further configurations run with one
+#: size.
 _WELL_TRIED = 8
-#: Limit of the product of a case's sizes, if the domain allows it.
+#: Limit on the product of a case's sizes, if the domain allows such small sizes.
 _MOST_ELEMENTS = 4_000_000
 
 
@@ -36,19 +39,21 @@ class Case:
 
     Attributes:
         sizes: Values of the integer parameters of `inputs`.
-        choices: Index of the value of each other parameter.
+        choices: For each other parameter, the index of its value.
         seed: Value of the parameter `seed` of `inputs`.
         values: Kind of special values for floats, from `KINDS`; `drawn` for none.
-        values_of: Other kinds for single arguments, by name.
+        values_of: Kinds of values for single arguments that differ from `values`, by name.
         views: Memory layouts by argument; `*` is for all arguments without an entry.
         config: Number of the autotuner's configuration; None to leave the autotuner unchanged.
         after: Earlier calls in the same process.
         reuse: If True, the call uses the tensors of the previous call with new values. If
             `address`, it uses new tensors at the same addresses.
-        shared: Two arguments that are one tensor: the second is the first.
+        shared: Names of two arguments that are one tensor: the first argument is passed as the
+            second, too.
         only_grad: The only argument whose gradient is computed; empty for all arguments that
             require one.
-        late_grad: If True, the function is called with other inputs before gradients are computed.
+        late_grad: If True, the function is called with different inputs before gradients are
+            computed.
         order: Order of the programs, and the seed of a random order.
     """
 
@@ -68,7 +73,7 @@ class Case:
 
     @property
     def is_special(self) -> bool:
-        """True if an argument has other values than those that `inputs` draws."""
+        """True if an argument has values that `inputs` would not draw."""
         return self.values not in ("drawn", "permuted") or bool(self.values_of)
 
     @property
@@ -103,7 +108,7 @@ class Plan:
         sizes = {}
         for index, (name, (low, high)) in enumerate(self._domain.sizes.items()):
             wanted = values[index % len(values)]
-            if wanted > high:  # sizes differ even if the domain is small
+            if wanted > high:  # keep the sizes different even if the domain is small
                 wanted = max(low, high - index if high - index > low else high)
             sizes[name] = self._clamped(name, wanted)
         return sizes
@@ -120,7 +125,7 @@ class Plan:
         return Case(sizes=fitting, seed=self._seed + self._index, **others)
 
     def _combinations(self) -> Iterator[dict[str, int]]:
-        """Yield combinations that contain each value of each choice at least once."""
+        """Yield combinations of choices that together contain each value of each choice."""
         longest = max(map(len, self._domain.choices.values()), default=1)
         for index in range(longest):
             yield {name: index % len(labels) for name, labels in self._domain.choices.items()}
@@ -135,7 +140,7 @@ class Plan:
             yield self._case(self.ordinary(), choices=choices)
 
     def edges(self) -> Iterator[Case]:
-        """Yield cases with the smallest and the largest sizes, one by one and all at once."""
+        """Yield cases with extreme sizes, for one parameter at a time and for all at once."""
         names, ranges = list(self._domain.sizes), self._domain.sizes
         yield self._case(self.ordinary(_LARGER))
         lowest = {name: low for name, (low, _) in ranges.items()}
@@ -154,7 +159,7 @@ class Plan:
                 yield self._case(highest, choices=choices)
 
     def sequences(self, arguments: Sequence[str]) -> Iterator[Case]:
-        """Yield calls whose results are wrong if a candidate keeps state between calls.
+        """Yield sequences of calls whose results are wrong if a candidate keeps state between them.
 
         Args:
             arguments: Names of the arguments that are tensors.
@@ -178,7 +183,7 @@ class Plan:
                 yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
     def special_values(self) -> Iterator[Case]:
-        """Yield cases of ordinary and larger sizes with special values."""
+        """Yield cases with special values, at ordinary and at larger sizes."""
         for index, kind in enumerate(KINDS):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
             if kind in _OF_EVERY_TYPE:
@@ -199,16 +204,16 @@ class Plan:
                 yield self._case(self.ordinary(_LARGER), values_of={name: "nan"})
 
     def shared(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Case]:
-        """Yield cases in which two arguments are one tensor.
+        """Yield cases in which two arguments are the same tensor.
 
         Args:
-            pairs: Pairs of arguments that may be one tensor.
+            pairs: Pairs of arguments that may be the same tensor.
         """
         for pair in list(pairs)[:6]:
             yield self._case(self.ordinary(), shared=pair)
 
     def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Yield cases with a single gradient, and one with a call before the backward pass.
+        """Yield cases with only one gradient, and one with another call before the backward pass.
 
         Args:
             arguments: Names of the arguments that require gradients.
@@ -221,7 +226,7 @@ class Plan:
             yield self._case(self.ordinary(), choices=choices, late_grad=True)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
-        """Yield cases in which all arguments, or single ones, have other memory layouts.
+        """Yield cases in which all arguments, or single ones, have unusual memory layouts.
 
         Args:
             arguments: Names of the arguments that are tensors.
@@ -235,7 +240,7 @@ class Plan:
                     yield self._case(self.ordinary(), views={name: view})
 
     def blocks(self, constants: Sequence[int]) -> Iterator[Case]:
-        """Yield sizes near the block sizes of the launches and near multiples of them.
+        """Yield cases with sizes near the block sizes of the launches and near multiples of them.
 
         Args:
             constants: Integers that kernels were compiled for.
@@ -270,7 +275,7 @@ class Plan:
                 )
 
     def _each(self, value: int) -> list[dict[str, int]]:
-        """Return sizes with this value: one size at a time, and then all sizes at once."""
+        """Return sizes with this value: with it for one size at a time, then for all at once."""
         ranges = self._domain.sizes
         candidates = [
             {**self.ordinary(), name: value}
@@ -282,15 +287,15 @@ class Plan:
         return candidates
 
     def _all(self, value: int) -> dict[str, int]:
-        """Return this value for all sizes, limited to their ranges."""
+        """Return this value, clamped to the range of each size, for all sizes."""
         return {name: self._clamped(name, value) for name in self._domain.sizes}
 
     def mixtures(self, numbers: Iterable[int]) -> Iterator[Case]:
-        """Yield random sizes with random values and views.
+        """Yield cases with random sizes, random values and random views.
 
         Args:
-            numbers: A seed for each case. Candidates must not be able to predict them, because
-                they could treat all other sizes differently.
+            numbers: A seed for each case. Candidates must not be able to predict these seeds,
+                because they could otherwise behave correctly at these sizes only.
         """
         for index, number in enumerate(numbers):
             chooser = random.Random(number)
@@ -306,10 +311,11 @@ class Plan:
     def configurations(self, constants: Sequence[Sequence[int]]) -> Iterator[Case]:
         """Yield cases for every configuration of an autotuner.
 
-        Most of their sizes are not multiples of the block sizes of the configuration.
+        Most of the sizes in these cases are not multiples of the block sizes of the configuration.
 
         Args:
-            constants: Integer constants with which the kernels of each configuration are compiled.
+            constants: For each configuration, the integer constants with which its kernels are
+                compiled.
         """
         for index, own in enumerate(constants):
             if index >= _WELL_TRIED:
@@ -329,7 +335,7 @@ class Plan:
                     yield self._case(self._all(2 * block + 1), config=index, values=values)
 
     def orders(self, constants: Sequence[int]) -> Iterator[Case]:
-        """Yield cases whose programs run in an order other than the natural one.
+        """Yield cases whose programs do not run in the natural order.
 
         Args:
             constants: Integers that kernels were compiled for.

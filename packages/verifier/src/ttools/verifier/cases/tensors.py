@@ -12,8 +12,9 @@ from ttools.core import spec as core
 from ttools.core.process.channel import DataCodec
 from ttools.core.spec import TensorSpec, view_spec
 
-#: Bytes of the gaps between the elements of a view. They are NaN in every float type, out of bounds
-#: of every tensor as an index, and differ from the bytes of unwritten memory.
+#: Bytes that fill the gaps between the elements of a view. They are NaN in every float type, are
+#: out of bounds of every tensor if they are used as an index, and differ from the bytes of
+#: unwritten memory.
 _GAP = b"\xfb\xff"
 
 
@@ -41,7 +42,10 @@ class TensorImage:
 
 
 class _Codec(DataCodec):
-    """Replaces control characters in texts, which could rewrite a report on a terminal."""
+    """A codec that replaces control characters in texts.
+
+    Such characters could rewrite a report on a terminal.
+    """
 
     def decode(self, data: bytes) -> Any:
         return map_tensors(_printable, super().decode(data), str)
@@ -56,7 +60,7 @@ def _printable(text: str) -> str:
 
 
 #: The encoding of messages between the processes of a verification. A candidate is not trusted, so
-#: its process must not be able to send objects, as pickles would permit.
+#: its process must not be able to send arbitrary objects, as pickle would allow.
 CODEC = _Codec(TensorImage)
 
 
@@ -74,7 +78,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy with the strides of a new tensor.
+    """Return a copy of a tensor with the strides that a new tensor has.
 
     `Tensor.contiguous` may keep unusual strides of axes that have one element.
     """
@@ -119,7 +123,7 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
 
 
 def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False) -> None:
-    """Write an image of the same layout into a tensor's storage, unless the bytes are equal.
+    """Write an image of the same layout into a tensor's storage, unless its bytes are the same.
 
     Args:
         tensor: Tensor to write to.
@@ -127,7 +131,7 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
         is_new: If True, the tensor has not been used yet, so its version is not incremented.
     """
     if image.data and (is_new or storage_bytes(tensor) != image.data):
-        # Use a torch operator: like any in-place operator, it increments the tensor's version
+        # Use a torch operator here: like any in-place operator, it increments the tensor's version
         # counter.
         if not is_new:
             tensor.detach().zero_()
@@ -136,7 +140,7 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
 
 
 def is_constant(tensor: torch.Tensor) -> bool:
-    """Return whether all elements of a tensor are equal; NaN is equal to NaN."""
+    """Return whether all elements of a tensor are equal; NaN counts as equal to NaN."""
     values = tensor.reshape(-1)
     if values.numel() < 2:
         return True
@@ -151,7 +155,7 @@ def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
 
     Args:
         image: Image of a tensor.
-        data: Bytes of the storage to use in place of those of the image.
+        data: Bytes to use in place of the image's storage.
     """
     return _compact(tensor_of(TensorImage(image.spec, image.data if data is None else data)))
 
@@ -176,11 +180,11 @@ def gaps_of(nbytes: int) -> torch.Tensor:
 
 
 def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
-    """Return an image of a tensor in another memory layout; gaps contain the gap pattern.
+    """Return an image of a tensor in a given memory layout; gaps contain the gap pattern.
 
     Args:
         tensor: Contiguous tensor with the values.
-        view: Layout, one of `VIEWS`. Layouts that are impossible for the tensor's shape have no
+        view: Layout, one of `VIEWS`. A layout that is impossible for the tensor's shape has no
             effect.
     """
     shape, item = tuple(tensor.shape), tensor.element_size()
@@ -227,7 +231,7 @@ def _expanded(tensor: torch.Tensor) -> TensorImage:
     return TensorImage(view_spec(one.expand(tensor.shape)), raw_bytes(one), tensor.requires_grad)
 
 
-#: Descriptions of the memory layouts, which complete "x is …".
+#: Descriptions of the memory layouts, which complete a sentence that begins with "x is".
 VIEW_TEXTS = {
     "transposed": "a transposed view (the last two axes are swapped in memory)",
     "every_other": "a view of every other element of its memory, as y[..., ::2]",

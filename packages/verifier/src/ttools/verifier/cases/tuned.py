@@ -1,4 +1,4 @@
-"""Chooses the arguments that `ttools tune` passes to `inputs`: few and large sizes."""
+"""Chooses the arguments that `ttools tune` passes to `inputs`: only a few sizes, all large."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ttools.verifier.cases.plan import fitted
 def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
     """Return the parameters of `inputs` for each problem to tune.
 
-    If the module defines `TUNE`, these are its entries. Otherwise the sizes are the largest of the
-    domain, reduced until their product is at most four million, with each value of each other
-    parameter.
+    If the module defines `TUNE`, its entries are used. Otherwise the sizes are the largest in the
+    domain, reduced until their product is at most four million, and the other parameters take all
+    of their values.
 
     Args:
         module: Module that defines `draw`, `DOMAIN` and `TUNE`.
@@ -50,7 +50,7 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
 
 @contextmanager
 def arguments_on_gpu(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Move tensors to the GPU, and make it the default device in this context."""
+    """Yield the arguments with tensors on the GPU, which is the default device in this context."""
     import torch
 
     from ttools.verifier.cases.tensors import map_tensors

@@ -1,7 +1,8 @@
-"""Kinds of special values, and the changes of float inputs to such values.
+"""Kinds of special values, and functions that change float inputs to such values.
 
 Integer tensors are never changed, because they are lengths, offsets and indices. A change is an
-expression, which written tests contain, with the source of the functions that it calls.
+expression. Generated test files contain this expression, together with the source of the functions
+that it calls.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def spots(x: torch.Tensor, *values: float) -> torch.Tensor:
 
 
 def some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
-    """Fill every third row, beginning with the second, or the second half of a vector."""
+    """Fill every third row, beginning with the second; of a vector, fill the second half."""
     changed = x.clone()
     if changed.dim() >= 2 and changed.shape[0] > 1:
         changed[1::3] = value
@@ -49,14 +50,14 @@ def one_hot(x: torch.Tensor) -> torch.Tensor:
 
 
 def mixed(x: torch.Tensor) -> torch.Tensor:
-    """Multiply neighbouring elements by large and small factors."""
+    """Multiply neighbouring elements by factors of different magnitude."""
     factors = torch.tensor([1.0, 1e-3, 30.0, 1e-2], dtype=torch.float64, device="cpu")
     steps = factors[torch.arange(x.numel(), device="cpu") % 4].reshape(x.shape)
     return (x.double() * steps).to(x.dtype)
 
 
 def graded(x: torch.Tensor) -> torch.Tensor:
-    """Multiply each element by another factor from 0.5 to 1.5, so that equal rows differ."""
+    """Multiply each element by its own factor from 0.5 to 1.5, so that equal rows will differ."""
     index = torch.arange(x.numel(), dtype=torch.float64, device="cpu").reshape(x.shape)
     return (x.double() * (0.5 + (index * 0.618034) % 1.0)).to(x.dtype)
 
@@ -67,10 +68,11 @@ def ordered(x: torch.Tensor, descending: bool) -> torch.Tensor:
 
 
 def permuted(x: torch.Tensor) -> torch.Tensor:
-    """Return the same values in another order, except for some that keep their positions.
+    """Return the same values in a different order, except for some that keep their positions.
 
-    The elements at both ends and some at regular distances keep their positions. Sums are the same,
-    too. A candidate that detects new inputs by such elements or by sums therefore fails.
+    The elements at both ends and some elements at regular distances keep their positions. The sum
+    of all elements also stays the same. A candidate that detects new inputs by such elements or by
+    the sum therefore fails.
     """
     flat = x.reshape(-1)
     count = flat.numel()
@@ -154,7 +156,7 @@ KINDS = {
 }
 #: A kind that is not in `KINDS`, because only sequences of calls use it; see `permuted`.
 PERMUTED = Kind("the floats of the previous call in another order", "permuted(x)")
-#: Finite kinds whose values may overflow in computations.
+#: Kinds of finite values that may overflow in computations.
 _LARGE_KINDS = ("large negative", "large positive")
 _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     name: eval(f"lambda x: {kind.expression}", {"torch": torch, **_NAMESPACE})
@@ -163,7 +165,7 @@ _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def kind_of(name: str) -> Kind:
-    """Return a kind of `KINDS`, or that of `permuted` values."""
+    """Return a kind of `KINDS`, or the kind of `permuted` values."""
     return PERMUTED if name == "permuted" else KINDS[name]
 
 

@@ -1,10 +1,11 @@
-"""Compares a result with the reference's, within the rounding errors of a sound algorithm.
+"""Compares a result with the reference's result, within the rounding errors of a sound algorithm.
 
 The tolerance of an element is a relative error times a scale. The relative error is several hundred
-rounding errors for f32, and two for narrower types (`RELATIVE`). The scale is the absolute value of
-the element or its spread (see `evaluation`), whichever is larger. For example, an f32 element whose
-correct value is 2.0 has a tolerance of at least 1.5 * 3e-5 * 2.0 = 9e-5. An element is correct if
-it agrees with the reference in double precision or with the reference in its own types.
+rounding errors for f32, and two rounding errors for narrower types (`RELATIVE`). The scale is the
+absolute value of the element or its spread (see `evaluation`), whichever is larger. For example, an
+f32 element whose correct value is 2.0 has a tolerance of at least 1.5 * 3e-5 * 2.0 = 9e-5. An
+element is correct if it agrees with the reference evaluated in double precision or with the
+reference evaluated in its own types.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ import torch
 from ttools.verifier.cases.tensors import dtype_of, elements
 from ttools.verifier.workers.results import GRADIENT
 
-#: Relative errors by type: for f32 the error of sums of several thousand terms in any order, for
-#: narrower types two rounding errors.
+#: Relative errors by type: for f32, the error of sums of several thousand terms in any order; for
+#: narrower types, two rounding errors.
 RELATIVE = {
     torch.float64: 1e-12,
     torch.float32: 3e-5,
     torch.float16: 2.2e-3,
     torch.bfloat16: 1.7e-2,
 }
-#: Relative error for types of one byte, in distances between neighbouring values: a value may be
-#: rounded to either neighbour.
+#: Relative error for one-byte types, in units of the distance between neighbouring values: a value
+#: may be rounded to either neighbour.
 _NARROW = 1.04
-#: Factor by which tolerances exceed the relative errors.
+#: Factor by which tolerances exceed the relative errors times the scale.
 _SLACK = 1.5
-#: Integers that a rounding error may change may differ by this, since indices can jump.
+#: Integers that a rounding error may change may differ from the reference by this amount, since
+#: indices can jump.
 _NEAR = 4096.0
-#: Share of a result's largest element that is added to the scale of all its elements.
+#: Share of a result's largest element that is added to the tolerance scale of all its elements.
 _OF_LARGEST = 2.0**-6
 
 
@@ -43,14 +45,14 @@ class Mismatch:
     Attributes:
         failure: Class of failure, one of `result.CLASSES`.
         detail: Description of the failure, as a clause.
-        evidence: Data with which a test can show a failure that values do not show: the `checks`
-            whose findings have this class, the `order` of programs, the torch `operator` and its
-            number of elements, whether `launches` were left out, whether only a `replay` shows it,
-            whether an argument was `touched` by torch or `stored` to by a kernel and restored, or
-            whether a gradient was computed `late`, after another call.
+        evidence: Data with which a test can show a failure that the values of results do not show:
+            the `checks` whose findings have this class, the `order` of programs, the torch
+            `operator` and its number of elements, whether `launches` were left out, whether only a
+            `replay` shows it, whether an argument was `touched` by torch or `stored` to by a kernel
+            and restored, or whether a gradient was computed `late`, after another call.
         where: Line of the user's code, as `file:line` or `file:line:column`; empty if unknown.
-        witness: Program and lane of a finding, and values of variables there.
-        help: Advice of a finding.
+        witness: Program and lane of a finding, and the values of variables there.
+        help: Advice that a finding gives.
         rounding: Sentence on whether rounding errors explain the failure; empty if unknown.
     """
 
@@ -65,11 +67,12 @@ class Mismatch:
     def reclassified(
         self, failure: str, how: str, evidence: dict[str, Any] | None = None
     ) -> Mismatch:
-        """Return a failure of another class whose description contains that of this failure.
+        """Return a failure of a different class whose description contains that of this failure.
 
         Args:
+            failure: The new class of the failure.
             how: The circumstances under which this failure occurs, as a clause.
-            evidence: Evidence of the other class.
+            evidence: Evidence for the new class.
         """
         detail = f"{how}: {self.detail}"
         return replace(self, failure=failure, detail=detail, evidence=evidence or {})
@@ -85,8 +88,8 @@ def compare(
     Args:
         right: Answer of the reference's process, as `evaluate` returns it.
         found: Descriptions of the candidate's results.
-        largest_errors: Receives the largest error of each result of floats, divided by the
-            tolerance, by a label such as `result (float16)`.
+        largest_errors: Receives, for each float result, the largest error divided by the tolerance,
+            under a label such as `result (float16)`.
     """
     expected = right["given"]
     if [part["name"] for part in expected] != [part["name"] for part in found]:
@@ -102,7 +105,7 @@ def compare(
 
 
 def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
-    """Describe a difference between results of equal calls; return "" if it is in tolerance."""
+    """Describe a difference between the results of equal calls; empty if it is within tolerance."""
     alike = [{**part, "alias": None} for part in other]
     problems = compare({"given": one, "double": None}, alike)
     return problems[0].detail if problems else ""
@@ -194,8 +197,9 @@ def wrong_elements(
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
-    # The weights of results are of the order of one. Where the terms of a gradient cancel, such as
-    # those of a norm over one column, the gradient may consist of their rounding errors only.
+    # The weights with which results are summed for gradients are of the order of one. Where the
+    # terms of a gradient cancel, as for a norm over one column, the gradient may consist only of
+    # the rounding errors of these terms.
     is_gradient = given["name"].startswith(GRADIENT)
     floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
@@ -217,13 +221,15 @@ def _in_tolerances(
     scale = size.nan_to_num(0.0, 0.0)
     if spread is not None:
         scale = torch.maximum(scale, elements(spread).double().nan_to_num(0.0, 0.0))
-    # Elements that are computed together with the largest one have errors of its size.
+    # Elements that are computed together with the largest one may have errors of the same size as
+    # its error.
     allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
     # Types of one byte keep their denormals.
     smallest = limits.tiny if dtype in RELATIVE else limits.tiny * limits.eps
     allowed = allowed + max(smallest, floor)
     error = (own - wide).abs() / allowed
-    # A value that rounds to infinity may be infinity or the largest finite number.
+    # If the correct value may round to infinity, the result may be infinity or the largest finite
+    # number.
     beyond = size + allowed >= limits.max
     same_sign = torch.sign(own) == torch.sign(wide)
     large = own.abs() >= limits.max * (1 - 4 * limits.eps)
@@ -244,7 +250,8 @@ def _wrong_integers(
     wrong = error > 0
     if double is not None and spread is not None:
         # Integers that are rounded from floats may differ where a perturbation changes them.
-        # Indices may jump, but large integers must have the error of their floats.
+        # Indices may jump, but large integers may differ only by as much as the floats they were
+        # rounded from.
         moved = elements(spread).double()
         distance = (value.double() - elements(double).double()).abs()
         allowed = (_SLACK * RELATIVE[torch.float32] * moved).clamp(min=_NEAR)
@@ -321,7 +328,7 @@ def _described(
     value: torch.Tensor,
     right: torch.Tensor,
 ) -> str:
-    """Describe the first wrong element, and the one with the largest error if it is another."""
+    """Describe the first wrong element and, if it is another, the one with the largest error."""
     text = f"{_which(name, wrong)} wrong{_first(wrong, right, value)}"
     ranked = torch.where(wrong, error.nan_to_num(1e300, 1e300), torch.zeros_like(error))
     flat = int(ranked.reshape(-1).argmax())

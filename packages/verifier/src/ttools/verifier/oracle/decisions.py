@@ -1,17 +1,17 @@
 """Uses original values for decisions about arguments while a function gets perturbed values.
 
 Rounding, comparison and selection are discontinuous where two values are equal. If a kernel
-computed one of the values, a rounding error may change the decision. If it only read both, it must
-decide exactly. Therefore decisions about arguments (also views and conversions of them, and
-constants) use the original values, and decisions about computed values use the perturbed ones. For
-example, in `torch.where(x > 0, a, b)` the comparison uses the original `x`, but in
-`torch.where(x * y > 0, a, b)` it uses the perturbed product.
+computed one of the two values, a rounding error may change the decision. If it only read both
+values, it must decide exactly. Therefore decisions about arguments (including views and conversions
+of arguments, and constants) use the original values, and decisions about computed values use the
+perturbed ones. For example, in `torch.where(x > 0, a, b)` the comparison uses the original `x`, but
+in `torch.where(x * y > 0, a, b)` it uses the perturbed product.
 
 If several elements are equal, `max`, `min`, `argmax` and `argmin` along an axis return the first of
-them, and a NaN counts as the largest (and for `min` and `argmin` as the smallest) value. A kernel
-must follow this rule. For `topk`, `kthvalue`, and `sort` and `argsort` without `stable=True`, torch
-does not define which of several equal elements comes first. They get the elements in another order
-each time, so that indices which depend on it have a spread.
+them, and a NaN counts as the largest value (for `min` and `argmin`, as the smallest). A kernel must
+follow this rule. For `topk`, `kthvalue`, and `sort` and `argsort` without `stable=True`, torch does
+not define which of several equal elements comes first. These functions get the elements in a
+different order each time, so that indices which depend on the order have a spread.
 """
 
 from __future__ import annotations
@@ -122,15 +122,16 @@ JUMPING = frozenset(
     ]
 )
 
-#: Functions that may return any order of equal elements, and the position of the parameter `dim`.
+#: Functions that may return equal elements in any order, with the position of their parameter
+#: `dim`.
 _UNORDERED = {"topk": 2, "sort": 1, "argsort": 1, "kthvalue": 2}
 
 
 class Decisions(TorchFunctionMode):
-    """Tracks the tensors that were not computed, and their original values, while it is active.
+    """Tracks, while it is active, the tensors that were not computed, and their original values.
 
     Args:
-        generator: Chooses the orders of equal elements that torch does not define.
+        generator: Chooses the order of equal elements where torch does not define it.
 
     Attributes:
         are_of_computed: If True, there were decisions about computed values.
@@ -140,7 +141,7 @@ class Decisions(TorchFunctionMode):
         super().__init__()
         self.are_of_computed = False
         self._generator = generator
-        #: Tensors and their original values, by identity of the tensor.
+        #: Maps the identity of each tensor to the tensor and its original values.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def follow(self, tensor: torch.Tensor, unperturbed: torch.Tensor) -> None:
@@ -173,7 +174,7 @@ class Decisions(TorchFunctionMode):
         return result
 
     def _shuffled(self, func: Any, position: int, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call a function that selects or sorts elements, with the elements in another order.
+        """Call a function that selects or sorts elements, with the elements in a shuffled order.
 
         Args:
             func: Function of torch that is called.
@@ -206,7 +207,7 @@ class Decisions(TorchFunctionMode):
         return value
 
     def _follow(self, result: Any, unperturbed: Any, is_moved: bool) -> None:
-        """Follow the parts of a result, except floats that were computed."""
+        """Record the parts of a result with original values, except floats that were computed."""
         if isinstance(result, torch.Tensor):
             if is_moved or result is unperturbed:
                 self.follow(result, unperturbed)
@@ -234,7 +235,7 @@ def _has_integers(result: Any) -> bool:
 
 
 def _with_integers(result: Any, decided: Any) -> Any:
-    """Return a result with its integer tensors replaced by those of another."""
+    """Return a result with its integer tensors replaced by those of a second result."""
     if _is_integer(result):
         return decided
     if isinstance(result, (tuple, list)) and any(map(_is_integer, result)):

@@ -1,11 +1,12 @@
 """Evaluates the reference in its own types and in double precision, and measures its spread.
 
-The spread of an element is the largest of three measures. Each is divided by a relative error, so
-that the spread times the relative error of a type is a tolerance:
+The spread of an element is the largest of three measures. Each measure is divided by a relative
+error, so that the spread times the relative error of a type is a tolerance:
 
-- The change in double precision when each input is perturbed by a rounding error of its type. Any
-  sound algorithm may lose this much, for sums of any length and problems of any condition. For
-  example, if x is 1000.5 and y is 1000.0, then x - y is 0.5 and has a spread of the order of 1000.
+- The change of the result in double precision when each input is perturbed by a rounding error of
+  its type. Any sound algorithm may lose this much, for sums of any length and problems of any
+  condition number. For example, if x is 1000.5 and y is 1000.0, then x - y is 0.5 and has a spread
+  of the order of 1000.
 - The error of the reference itself in f32, such as that of `exp(x) - 1` near 0.
 - The effect of rounding errors inside the reference on gradients, and on elements that are zero for
   all inputs because terms cancel (see `rounding`).
@@ -39,11 +40,12 @@ from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
 
-#: Number of runs with perturbed inputs, of comparisons of f32 with f64, and of runs with rounding
-#: errors inside the reference.
+#: Number of runs with perturbed inputs, number of comparisons of f32 with f64, and number of runs
+#: with rounding errors inside the reference.
 PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
-#: Relative distance from the arguments at which the error in f32 is measured. At a smaller
-#: distance, values near one would be rounded in the same way as at the arguments.
+#: The error in f32 is measured at points within this relative distance of the arguments. At a
+#: smaller distance, values near one would be rounded in the same way as at the arguments
+#: themselves.
 _NEAR = 2.0**-6
 #: Factor by which the error of a kernel may exceed that of the reference in f32.
 _SLACK_OF_LOSS = 48.0
@@ -69,16 +71,16 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return the parts of a reference's results, and their spreads.
 
-    The answer also contains the `operators` that the reference uses, the `work` as the number of
-    floats that they compute and the number of `operations`, in total and for each part (see
-    `PlanRecorder.work_of`), and the `sources` of each part: the arguments on which it depends.
-    `plain_gradients` are the names of the gradients that are upstream gradients, multiplied by
-    elements of arguments or by a constant.
+    The answer also contains the `operators` that the reference uses, the `work`, which is the
+    number of floats that these operators compute, and the number of `operations`, both in total and
+    for each part (see `PlanRecorder.work_of`), and the `sources` of each part: the arguments on
+    which it depends. `plain_gradients` are the names of the gradients that are only upstream
+    gradients multiplied by elements of arguments or by a constant.
 
     Args:
         function: Function of the reference.
         arguments: Arguments of the call, which are not changed.
-        inplace: Arguments whose values after the call are results, too.
+        inplace: Arguments whose values after the call are also results.
         shared: Two arguments that are one tensor: the second is the first.
         weights: Memory layout of the weights of gradients, see `results.weights_of`.
         phase: Phase of these weights, see `results.weights_of`.
@@ -126,9 +128,9 @@ def evaluate(
         with InPrecision(least):
             exact = parts(mapped(in_double))
     except UsageError:
-        raise  # from ttools, which runs the reference's own kernels
+        raise  # raised by ttools, which runs the reference's own kernels
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
-        # The reference requires its own types, so there is no result in double precision.
+        # The reference works only with its own types, so there is no result in double precision.
         exact = None
     if exact is None or [_shape(part) for _, part in exact] != [_shape(e) for _, e in plain]:
         answer["double"] = None
@@ -147,10 +149,10 @@ def evaluate(
 def _plain_gradients(function: Callable[..., Any], arguments: dict[str, Any]) -> list[str]:
     """Return the names of the gradients that are only products with an upstream gradient.
 
-    The derivative of a result consists of elements of arguments, such as that of `(x * w).sum(1)`
-    with respect to `x`, or it is constant. A kernel that provides such a derivative computes
-    nothing. Arguments are replaced by random ones, because the derivatives of most functions are
-    constant for some special values.
+    For such a gradient, the derivative of a result is constant or consists of elements of
+    arguments, as for `(x * w).sum(1)` with respect to `x`. A kernel that provides such a derivative
+    computes nothing. The derivatives are taken at random arguments, because the derivatives of most
+    functions are constant for some special values.
     """
     if not any(tensor.requires_grad for _, tensor in results.tensors_of(arguments)):
         return []
@@ -193,7 +195,8 @@ def _spread(
 
     A discontinuous result changes by as much with a small step as with a large one. A kernel that
     computes in f32 may decide differently because of its rounding errors, for arguments of any
-    type. Therefore parts with such decisions are perturbed by a step of f32, too.
+    type. Therefore, if there are decisions about computed values, the inputs are also perturbed by
+    a step of f32.
     """
     moves = partial(_moves, parts, mapped, exact, least)
     spreads, jumps = moves(_STEP[least])
@@ -270,14 +273,14 @@ def _rounded(
     least: torch.dtype,
     concerned: list[int],
 ) -> list[torch.Tensor | None]:
-    """Return the spread of some parts that rounding errors inside the reference cause.
+    """Return the spread that rounding errors inside the reference cause, for some parts.
 
     Args:
         parts: Returns the parts of the reference's result.
         mapped: Returns the arguments after a change.
         exact: The parts in double precision.
         least: Least precise type among the arguments.
-        concerned: Indices of the parts; the entries of all others are None.
+        concerned: Indices of the parts in question; the entries of all other parts are None.
     """
     squares: list[torch.Tensor | None] = [None] * len(exact)
     if not concerned:
@@ -305,7 +308,7 @@ def _moves(
 ) -> tuple[list[torch.Tensor | None], bool]:
     """Return the spread that steps of this size cause, and whether decisions used computed values.
 
-    Such decisions are discontinuities of the result; see `decisions`.
+    Decisions about computed values are discontinuities of the result; see `decisions`.
     """
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
@@ -341,8 +344,8 @@ def _moves(
         jumps |= decisions.are_of_computed
         if direction == 1 and decisions.are_of_computed:
             # A computed value may lie exactly where a decision changes, such as a quotient of 0.5
-            # that is rounded. Random steps may all move it to one side, but one of two opposite
-            # steps moves it to the other side.
+            # that is rounded. Several random steps may all move it to the same side, but of two
+            # opposite steps, one moves it to the other side.
             generator.set_state(state)
             direction = -1
         else:

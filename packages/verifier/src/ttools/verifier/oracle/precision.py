@@ -24,11 +24,11 @@ _BY_METHOD = {
 
 
 class InPrecision(TorchFunctionMode):
-    """Replaces float types at least as precise as `least` by a wide one while it is active.
+    """Replaces, while active, float types at least as precise as `least` by a wide type.
 
     Args:
         least: Least precise type that is replaced.
-        wide: Type that replaces the others.
+        wide: Type that replaces these types.
     """
 
     def __init__(self, least: torch.dtype, wide: torch.dtype = torch.float64) -> None:
@@ -72,7 +72,7 @@ def is_perturbed(tensor: torch.Tensor) -> bool:
 
 
 def in_double(value: torch.Tensor, wide: torch.dtype = torch.float64) -> torch.Tensor:
-    """Return a copy, converted to f64 or another type if it is a float."""
+    """Return a copy of a tensor, converted to `wide` if its elements are floats."""
     copy = value.detach().to(wide) if value.dtype in _PRECISION else value.detach()
     copy = copy.clone()
     return copy.requires_grad_() if value.requires_grad else copy

@@ -1,8 +1,8 @@
 """Simulates rounding errors inside a function, by a small change of each operator's results.
 
-The terms of some results cancel for all inputs, such as those of the gradient of softmax or of the
-cross entropy of one class. Perturbed inputs do not show the size of the terms. A kernel that
-computes the terms in another way than torch has an error of the size of their rounding errors.
+In some results, terms cancel for all inputs, as in the gradient of softmax or in the cross entropy
+of one class. Perturbed inputs do not show the size of these terms. A kernel that computes the terms
+differently from torch has an error as large as the rounding errors of the terms.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
 from ttools.verifier.replay.operators import MOVING
 
-#: Operators that are decomposed, so that the operators inside them are perturbed, too. For a row of
-#: one element, their terms cancel.
+#: Operators that are decomposed, so that the operators inside them are also perturbed. For a row of
+#: one element, the terms in these operators cancel.
 _COMPOSED = frozenset(("_log_softmax", "logsumexp"))
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Perturbs the f64 results of all operators that do not only move elements, while it is active.
+    """Perturbs, while active, the f64 results of all operators that do more than move elements.
 
     Args:
         step: Maximum relative perturbation of a result.

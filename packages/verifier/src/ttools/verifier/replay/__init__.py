@@ -1,1 +1,1 @@
-"""Verification by replay: records a candidate's calls as plans and executes the plans."""
+"""Verification by replay: records the calls of a candidate as plans, and executes the plans."""

@@ -1,4 +1,4 @@
-"""Executes plans: repeats the launches and operators of a candidate's call on other tensors."""
+"""Executes plans: repeats the launches and operators of a candidate's call on different tensors."""
 
 from __future__ import annotations
 
@@ -34,35 +34,37 @@ from ttools.verifier.workers.results import WEIGHT
 if TYPE_CHECKING:
     from ttools.interpreter.run.variants import Variants
 
-#: The name of a kernel's source in messages.
+#: The name that messages use for the source of a kernel.
 _SOURCE = Path("the plan")
-#: Integers are data if at least this many different ones are too large for indices; the limit of
-#: indices is at least this.
+#: Integers count as data if at least the first number of different ones are too large to be
+#: indices. The second number is the least value that the limit for indices may have.
 _FEWEST_DATA, _LEAST_LIMIT = 8, 4096
-#: Arguments have fractions if a smaller share of their elements is integral.
+#: Arguments count as fractional if a smaller share than this of their elements is integral.
 _FEW_INTEGRAL = 0.5
-#: Types of integers that may be data, by Triton's names.
+#: Integer types whose elements may be data, by Triton's names.
 _INTEGERS = {
     f"{sign}{bits}": getattr(torch, f"int{bits}") for sign in "iu" for bits in (16, 32, 64)
 }
 
 
 class Executor:
-    """Executes plans that `read_plan` returned; kernels are compiled once for all of them.
+    """Executes plans that `read_plan` returned; each kernel is compiled only once for all plans.
 
     Args:
         timeout: Time limit of a launch in seconds.
 
     Attributes:
-        work: Numbers of the elements on which operators of the last plan computed.
+        work: Counts of the elements on which operators of the last plan computed.
         copied: Results of the last plan that an operator of torch computed: name and operator.
-        finished: Results of the last plan that an operator made of values that kernels had
+        finished: Results of the last plan that an operator computed from values that kernels had
             computed, see `Work.finishing`: name and operator.
-        moved: Results of the last plan that torch made of arguments by moves: name, operator,
-            whether a kernel has copied them, and the share of the elements.
+        moved: Results of the last plan that torch made from arguments by moving elements: name,
+            operator, whether a kernel has copied them, and the share of the elements that were
+            moved.
         tables: Results of the last plan that are copies of constants: name and description.
-        finished_by: Finishing steps of the last plan with the names of the results that depend on
-            them: name, operator, number of elements, and how many are combined to one.
+        finished_by: Finishing steps of the last plan, each with a result that depends on it: name
+            of the result, operator, number of elements, and how many elements are combined into
+            one.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -92,10 +94,11 @@ class Executor:
         Args:
             plan: The plan to execute.
             tensors: The arguments that are tensors, by name.
-            fill: Byte that memory contains which operators allocate without contents; None for
-                the pattern by which the checks recognise such memory.
-            finds_copies: If True, operators on values that kernels have only copied do not finish
-                results. Products with zeros and ones are equal to copies by coincidence.
+            fill: Byte with which memory is filled that operators allocate without contents; None
+                for the pattern by which the checks recognise such memory.
+            finds_copies: If True, an operator on values that kernels have only copied does not
+                count as finishing a result. Products with zeros and ones are equal to copies by
+                coincidence.
 
         Raises:
             PlanError: The plan does not fit these tensors, or torch rejects an operator.
@@ -158,7 +161,7 @@ class Executor:
 
     def _call(self, step: OperatorStep, memory: _Memory, number: int) -> None:
         taken = list(views_of((*step.arguments, *step.keywords.values())))
-        # Before the call, which may change the operands.
+        # This is determined before the call, because the call may change the operands.
         copies = [
             view
             for view in taken
@@ -218,7 +221,8 @@ class Executor:
                 storage = argument.value.storage
                 whole = whole_view(argument.value, plan.storages[storage].size)
                 self._moved.load(storage, memory.view(whole))
-        # A kernel may also change a constant in place.
+        # A kernel may also change a constant in place, so the values are recorded before the
+        # launch.
         self._constants.load(
             memory.view(whole_view(argument.value, plan.storages[argument.value.storage].size))
             for argument in spec.arguments
@@ -250,11 +254,11 @@ class Executor:
 
 
 class _IntegerData:
-    """Finds integers of a kernel that are data, such as floats that it has scaled and rounded.
+    """Finds integers a kernel writes that are data, such as floats that it has scaled and rounded.
 
-    Indices, lengths and flags are smaller than the size in bytes of the plan's largest storage.
-    Larger integers may also pack several elements, on all of which one operator of torch computes.
-    They may be in doubles.
+    Indices, lengths and flags are smaller than the size in bytes of the plan's largest storage, so
+    larger integers count as data. Such integers may also pack several elements, so that one
+    operator of torch computes on all of these elements. The integers may be stored as doubles.
 
     Args:
         plan: The plan that is executed.
@@ -279,7 +283,7 @@ class _IntegerData:
     ) -> None:
         chosen = set(written)
         self._limit = max([_LEAST_LIMIT, *(storage.size for storage in plan.storages)])
-        #: By storage: the integers, and their values before the launch.
+        #: For each storage: the integers, and their values before the launch.
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.floats: set[int] = set()
         for argument in spec.arguments:
@@ -303,7 +307,7 @@ class _IntegerData:
                 self._before[view.storage] = integers, integers.clone()
 
     def large(self) -> set[int]:
-        """Return the storages to which the launch has written different large integers."""
+        """Return the storages to which the launch has written several different large integers."""
         storages = set()
         for storage, (numbers, before) in self._before.items():
             if numbers.dtype == torch.float64:
@@ -327,7 +331,7 @@ class _Memory:
         self._plan = plan
         self._storages: dict[int, Any] = {}
         self._views: dict[TensorSpec, torch.Tensor] = {}
-        #: The number of each storage, by its address.
+        #: The number of each storage in the plan, by its address.
         self._numbers: dict[int, int] = {}
         for number, storage in enumerate(plan.storages):
             if isinstance(storage, InputStorage):
@@ -374,10 +378,10 @@ class _Memory:
         return is_empty or self._numbers.setdefault(storage.data_ptr(), number) == number
 
     def bind(self, spec: TensorSpec, made: torch.Tensor) -> None:
-        """Assign the storage of a tensor that an operator returned to a storage of the plan.
+        """Assign the storage of a tensor that an operator returned to its storage in the plan.
 
         Raises:
-            PlanError: The tensor differs from the description in the plan.
+            PlanError: The tensor differs from its description in the plan.
         """
         storage = made.untyped_storage()
         bound = self._storages.setdefault(spec.storage, storage)
@@ -408,7 +412,8 @@ def _filled(data: bytes) -> Any:
 
 def _viewed(storage: Any, spec: TensorSpec) -> torch.Tensor:
     with _disable_current_modes(), torch.no_grad():
-        # A view without elements may begin anywhere; torch would enlarge the storage for it.
+        # The offset of a view without elements may be anywhere; torch would enlarge the storage to
+        # include it.
         tensor: torch.Tensor = tensor_on(
             storage, replace(spec, offset=0) if 0 in spec.shape else spec
         )

@@ -1,9 +1,9 @@
 """Finds results that torch moved or converted, and that the kernels of a plan only copy.
 
-The tensors that torch makes of arguments, by moves and conversions alone, are remembered and found
-again by their elements. Kernels may copy them in parts, without gaps that torch has left, or as
-integers of the same bits. Elements that are in the same order in an argument are not counted, since
-a wrapper may copy an argument.
+The tensors that torch makes from arguments by moves and conversions alone are remembered, and are
+found again by their elements. Kernels may copy these tensors in parts, without the gaps that torch
+has left, or as integers with the same bits. Elements that have the same order in an argument are
+not counted, since a wrapper may copy an argument.
 """
 
 from __future__ import annotations
@@ -18,42 +18,48 @@ from ttools.verifier.replay.work import TELLING, is_trivial, short_name
 
 #: Larger tensors are not compared.
 _MOST = 1 << 22
-#: Larger results are only compared with whole tensors. Types of 16 bits have few different values,
-#: so their elements are searched one by one, in smaller tensors only.
+#: Results with more elements than the first number are compared only with whole tensors. Types of
+#: 16 bits have few different values, so their elements are searched one by one, and only in tensors
+#: with at most the second number of elements.
 _MOST_ARRANGED, _MOST_SEARCHED = 1 << 20, 1 << 15
-#: Elements count as equal if their relative difference is at most this, so that a kernel that
-#: multiplies by almost one counts as one that only copies.
+#: Elements count as equal if their relative difference is at most this. A kernel that only
+#: multiplies by almost one therefore counts as one that only copies.
 _CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
 _CLOSE_F32 = 1e-4
-#: A result is searched in tensors that have at least this share of its elements; the largest ones.
+#: A result is searched in tensors that have at least this share of its number of elements, and only
+#: in the largest ones, up to the second number.
 _SHARE, _MOST_TABLES = 0.125, 32
-#: Elements are found by their values if at least this share of the values is different.
+#: Elements are searched by their values only if at least this share of the values is distinct.
 _DIFFERENT = 0.9
-#: A large table may contain all values of a tensor by chance. It then also contains many values of
-#: the tensor multiplied by the first number: at least the second number as a share.
+#: A large table may contain all values of a tensor by chance. In this case, it also contains many
+#: values of the tensor multiplied by the first number: at least the share given by the second
+#: number.
 _CHANGED, _BY_CHANCE = 1.05, 0.5
-#: Results with fewer distinct values are not searched for in order, since any long tensor may
+#: Results with fewer distinct values are not searched as a sequence, since any long tensor may
 #: contain such a sequence.
 _FEWEST_DIFFERENT = 16
 #: Share of neighbouring elements that may be out of order, because some values are almost equal. In
-#: the arguments, the share must be larger by the given factor.
+#: every argument, the number of elements that are out of order must be larger by more than the
+#: given factor.
 _DISORDER, _WORSE = 0.01, 2
 
 
 class MovedValues:
-    """The tensors that torch made of arguments and constants, by moves and conversions alone."""
+    """The tensors that torch made from arguments and constants by moves and conversions alone."""
 
     def __init__(self) -> None:
-        #: Tensors, and the operators that arranged or converted them; empty for arguments.
+        #: Tensors, each with the operator that rearranged or converted it; empty for arguments.
         self._tables: list[tuple[torch.Tensor, str]] = []
-        #: Indices of tensors by their number of bytes, and of floats by their number of elements.
+        #: Indices in `_tables` by the tensors' number of bytes and, for floats, by their number of
+        #: elements.
         self._by_size: dict[tuple[str, int], list[int]] = {}
-        #: By storage: the operator that wrote to it; empty if its elements are those of an argument
-        #: in the same order. Storages that a kernel or a computation has written to are left out.
+        #: For each storage, the operator that wrote to it; empty if its elements are those of an
+        #: argument in the same order. Storages to which a kernel or a computation has written are
+        #: left out.
         self._storages: dict[int, str] = {}
 
     def argument(self, storage: int, tensor: torch.Tensor | None = None) -> None:
-        """Remember an argument, or a storage that contains a constant or nothing."""
+        """Remember an argument, or a storage that contains a constant or has no contents."""
         self._storages[storage] = ""
         if tensor is not None:
             self._remember(tensor, "")
@@ -77,7 +83,7 @@ class MovedValues:
         Args:
             operator: Qualified name of the operator.
             taken: Operands of the operator.
-            view: Place of the tensor.
+            view: Place of the tensor in the plan's storages.
             tensor: The tensor with the elements.
             is_whole: If True, the tensor fills its storage.
         """
@@ -96,7 +102,7 @@ class MovedValues:
             self._remember(tensor, operator)
 
     def operator_of(self, result: torch.Tensor) -> tuple[str, float]:
-        """Return the operator that produced elements of a result, and the share of these elements.
+        """Return the operator that moved elements of a result, and the share of these elements.
 
         The operator is empty if there are no such elements, or if the result is trivial.
         """
@@ -117,7 +123,7 @@ class MovedValues:
         return self._contained(plain)
 
     def _remember(self, tensor: torch.Tensor, operator: str) -> str:
-        """Remember a tensor, and return the operator that first made a tensor of its elements."""
+        """Remember a tensor; return the operator that first made a tensor with these elements."""
         first = self._find(tensor)
         if first is not None:
             return first
@@ -131,8 +137,8 @@ class MovedValues:
     def contains(self, tensor: torch.Tensor) -> bool:
         """Return whether all values of a tensor are those of an argument or of a moved tensor.
 
-        They may be repeated and in another order. The floats of trivial tensors, and those of few
-        elements, may be equal by coincidence.
+        The values may be repeated and in a different order. The result is False for trivial tensors
+        and for those with few elements, because these may be equal by coincidence.
         """
         if is_trivial(tensor) or tensor.numel() < TELLING:
             return False
@@ -149,11 +155,14 @@ class MovedValues:
         )
 
     def _find(self, tensor: torch.Tensor) -> str | None:
-        """Return the operator that made a tensor of the same elements; None if there is none."""
+        """Return the operator that made a tensor with the same elements; None if there is none.
+
+        The operator is empty if the tensor is an argument.
+        """
         plain = tensor.detach().reshape(-1)
         alike = dict.fromkeys(n for key in _keys(plain) for n in self._by_size.get(key, ()))
         for table, operator in (self._tables[n] for n in alike):
-            # An argument of another type was converted, even if the elements are close.
+            # If an argument has a different type, it was converted, even if the elements are close.
             is_alike = operator != "" or table.dtype == plain.dtype
             if is_alike and _is_close(table, plain):
                 return operator
@@ -161,16 +170,16 @@ class MovedValues:
 
     # ---- parts of tensors
     def _arranged(self, values: _Values, dtype: torch.dtype) -> tuple[str, float]:
-        """Return the operator that arranged floats of a result, and their share.
+        """Return the operator that rearranged floats of a result, and the share of these floats.
 
-        The elements have the order of a tensor that torch made, and a different one in all
-        arguments.
+        The elements have the same order as in a tensor that torch made, but a different order in
+        all arguments.
         """
         marks = torch.zeros_like(values.are_telling)
         largest = "", 0
         originals = [one for one, operator in self._tables if not operator]
         for table, operator in self._large(values.count):
-            # An argument of another type was converted, by torch or by a kernel.
+            # If an argument has a different type, it was converted by torch or by a kernel.
             own_tables = [e for e in originals if e.dtype == dtype or table.dtype != dtype]
             places, are_clear = values.places(_as(table, dtype))
             is_in_table = places >= 0
@@ -189,7 +198,7 @@ class MovedValues:
         return largest[0], float(marks.sum()) / max(1, int(values.are_telling.sum()))
 
     def _contained(self, result: torch.Tensor) -> tuple[str, float]:
-        """Return the operator that made a tensor that contains a whole result in its order."""
+        """Return the operator that made a tensor with the whole result in the same order."""
         bits = _bits(result)
         if result.numel() > _MOST_SEARCHED or len(set(bits)) < _FEWEST_DIFFERENT:
             return "", 0.0
@@ -204,7 +213,7 @@ class MovedValues:
         return "", 0.0
 
     def _large(self, count: int) -> Iterator[tuple[torch.Tensor, str]]:
-        """Yield the largest tensors that torch made, which may contain many of `count` elements."""
+        """Yield the largest tensors made by torch that may contain many of `count` elements."""
         made = [pair for pair in self._tables if pair[1] and pair[0].numel() >= _SHARE * count]
         yield from sorted(made, key=lambda pair: -pair[0].numel())[:_MOST_TABLES]
 
@@ -214,7 +223,7 @@ class _Values:
 
     Args:
         values: The elements in double precision.
-        close: Relative difference of values that are equal.
+        close: Relative difference up to which values count as equal.
 
     Attributes:
         count: Number of elements of the result.
@@ -260,7 +269,7 @@ class _Values:
 
 
 def _disorder(places: torch.Tensor) -> int:
-    """Return the number of elements whose place is not after that of the previous element."""
+    """Return the number of elements whose place is not behind that of the previous element."""
     return int((places.diff() <= 0).sum())
 
 
@@ -288,7 +297,7 @@ def _keys(tensor: torch.Tensor) -> Iterator[tuple[str, int]]:
 
 
 def _as(table: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a table with the type of a result: floats stay floats, others are the same bits."""
+    """Return a table in the type of a result: floats stay floats, other types keep their bits."""
     if table.dtype == dtype or (table.is_floating_point() and dtype.is_floating_point):
         return table
     if table.nbytes % dtype.itemsize:
@@ -297,14 +306,14 @@ def _as(table: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _bits(tensor: torch.Tensor) -> list[int]:
-    """Return the elements as integers of the same bits."""
+    """Return the elements as integers that have the same bits."""
     kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32}.get(tensor.element_size(), torch.int64)
     bits: list[int] = tensor.contiguous().view(kind).tolist()
     return bits
 
 
 def _is_subsequence(bits: list[int], table: list[int]) -> bool:
-    """Return whether a list contains the elements of another one in their order."""
+    """Return whether `table` contains the elements of `bits` in the same order."""
     following = iter(table)
     return len(bits) <= len(table) and all(bit in following for bit in bits)
 

@@ -1,9 +1,9 @@
 """Counts the numbers of a plan that a program may have computed from elements that it has read.
 
 A program that reads integers on the host can pass results to kernels in many ways: as arguments, in
-the code of a kernel, as operands, as offsets of views, as grids, or by the choice of an operand. A
-plan that a few sizes and strides determine contains few numbers: those of the first steps of each
-kind. Later steps continue them regularly, such as one launch for each row.
+the code of a kernel, as operands, as offsets of views, as grids, or by the choice of an operand. If
+a few sizes and strides determine a plan, it contains few independent numbers: those of the first
+steps of each kind. Later steps continue these numbers regularly, as with one launch for each row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def count_numbers(plan: Plan) -> int:
     """Return how many numbers a plan contains that sizes and strides do not determine.
 
     These are the different numbers in the code of kernels and in the first two steps of each kind,
-    and the numbers at those places of later steps that do not continue earlier ones linearly.
+    and the numbers in later steps that do not continue the numbers at the same place in earlier
+    steps linearly.
     """
     different: set[float] = set(numbers_of(plan))
     for ttir in plan.kernels:
@@ -48,7 +49,10 @@ def count_numbers(plan: Plan) -> int:
 
 
 def _rows_of(step: Step) -> Iterator[tuple[Any, Iterable[Any]]]:
-    """Yield the kind of a step with its values, and those of each item of its lists."""
+    """Yield the kind of a step with the values of the step.
+
+    For an operator, each item of its lists follows as a separate row.
+    """
     if isinstance(step, LaunchStep):
         yield step.kernel, (*step.spec.grid, *(argument.value for argument in step.spec.arguments))
         return
@@ -61,9 +65,9 @@ def _rows_of(step: Step) -> Iterator[tuple[Any, Iterable[Any]]]:
 
 
 def _flat(values: Iterable[Any]) -> Iterator[float]:
-    """Yield the numbers of operands, in which names such as those of types are numbered, too.
+    """Yield the numbers in operands; names, such as those of types, are converted to numbers.
 
-    A tensor has the numbers of its place, and a list has its length.
+    A tensor contributes the numbers that describe its place, and a list contributes its length.
     """
     for value in values:
         if isinstance(value, TensorSpec):
@@ -78,10 +82,11 @@ def _flat(values: Iterable[Any]) -> Iterator[float]:
 
 
 def _count_irregular(column: Sequence[float]) -> int:
-    """Return how many numbers a place of all steps of one kind contains.
+    """Return how many irregular numbers the steps of one kind have at one place.
 
-    If many of them do not continue those of the two steps before them, all are counted, since the
-    repetition of a number is a choice, too.
+    A number is irregular if it neither repeats nor linearly continues the numbers of the two steps
+    before it. If many are irregular, all numbers are counted, since the repetition of a number is
+    then a choice, too.
     """
     count = sum(
         value not in (last, 2 * last - first)

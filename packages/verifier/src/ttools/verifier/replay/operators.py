@@ -1,9 +1,9 @@
 """Lists the torch operators that a trusted process executes for a plan.
 
-All are deterministic, check their indices, and read only their operands. Operators that compute are
-in the list, too: `run/provenance.py` limits the number of elements on which they may compute,
-which `work.py` counts. Operators that make views are not in the list, because plans do not need
-them.
+All of them are deterministic, check their indices, and read only their operands. The list includes
+operators that compute: `run/provenance.py` limits the number of elements on which they may compute,
+and `work.py` counts these elements. Operators that make views are not in the list, because plans do
+not need them.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ rsub scatter scatter_add scatter_reduce searchsorted sgn sigmoid sign silu sin s
 std sub sum tan tanh threshold topk trunc unique_consecutive unique_dim var where xlogy
 _unique2 _softmax _log_softmax softplus mse_loss std_mean var_mean
 """
-#: Operators that neither move nor compute elements, and are not in plans.
+#: Operators that neither move nor compute elements, and that do not occur in plans.
 _OTHER = "resize set lift lift_fresh detach alias pin_memory is_pinned record_stream"
 _DRAWING = "rand randn randint rand_like randn_like uniform normal random"
 _NOT_COMPUTING = frozenset(f"{_ALLOCATING} {_MOVING} {_OTHER} {_DRAWING}".split())
-#: Names of operators that allocate tensors without contents, and of those that allocate tensors.
+#: Names of operators that allocate tensors without contents, and names of all operators that
+#: allocate tensors.
 EMPTY = frozenset(_EMPTY.split())
 ALLOCATING = frozenset(_ALLOCATING.split())
 #: Names of operators that allocate or move elements.
 MOVING = frozenset(f"{_ALLOCATING} {_MOVING}".split())
 #: Names of operators whose results consist of elements of their operands, and of zeros.
 SELECTING = frozenset(_SELECTING.split())
-#: Names of moving operators that arrange elements in another way.
+#: Names of moving operators that rearrange elements.
 REARRANGING = frozenset(["flip", "roll", "cat", "stack", "constant_pad_nd", "repeat"])
-#: Names without namespace, overload, and the `_` of operators that write to their first operand.
+#: Names of all operators in plans, without namespace, without overload, and without the final `_`
+#: of operators that write to their first operand.
 OPERATORS = frozenset(f"{_ALLOCATING} {_MOVING} {_SELECTING} {_COMPUTING}".split())
 
 _NAME = re.compile(r"aten::(_?[a-z][a-z0-9_]*?)(_?)(?:\.([A-Za-z0-9_]+))?")
 
 
 def base_name(operator: str) -> str:
-    """Return the name of an operator as in `OPERATORS`; empty if torch does not define it."""
+    """Return the name of an operator as written in `OPERATORS`; empty if it is not torch's."""
     match = _NAME.fullmatch(operator)
     return match[1] if match is not None else ""
 
@@ -76,7 +78,8 @@ def is_computing(operator: str) -> bool:
 def is_range_between_tensors(operator: str) -> bool:
     """Return whether an operator fills a tensor with values between elements of other tensors.
 
-    The middle of `linspace(x, y, 3)` is the mean of two elements, and `logspace(x, x, 1)` a power.
+    Such an operator computes: the middle of `linspace(x, y, 3)` is the mean of two elements, and
+    `logspace(x, x, 1)` is a power.
     """
     match = _NAME.fullmatch(operator)
     if match is None or match[1] not in ("linspace", "logspace"):
@@ -85,7 +88,7 @@ def is_range_between_tensors(operator: str) -> bool:
 
 
 def find_operator(operator: str) -> Any:
-    """Return the overload of an operator by its qualified name; None if there is none."""
+    """Return the overload with a qualified operator name; None if there is none."""
     match = _NAME.fullmatch(operator)
     if match is None or match[1] not in OPERATORS:
         return None

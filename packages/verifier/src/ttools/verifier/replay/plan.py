@@ -3,8 +3,8 @@
 Another process can repeat the call from its plan. A plan lists the storages that the call used and
 the steps that wrote to them: launches of kernels, as TTIR text with a `LaunchSpec`, and operators
 of torch. Views need no steps, since each operand is a `TensorSpec`: a view of a numbered storage. A
-plan comes from a process that is not trusted, so `read_plan` checks all of it before anything is
-executed.
+plan comes from a process that is not trusted, so `read_plan` checks all of the plan before anything
+is executed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_STEPS, MOST_STORAGES, MOST_KERNELS = 20_000, 40_000, 256
 #: Maximum number of programs of a launch along an axis: CUDA's limit for the first axis.
 _MOST_PROGRAMS = 2**31 - 1
 
-#: Bytes of an element by the name that torch gives its type.
+#: Size of an element in bytes, by torch's name of its type.
 ITEM_BYTES = {
     **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "bool": 1,
@@ -81,7 +81,7 @@ class OperatorStep(
 
     Attributes:
         operator: Qualified name with overload, such as `aten::copy_` or `aten::add.Tensor`.
-        results: The tensors that it returns, in order; their storages may be new.
+        results: The tensors that the operator returns, in order; their storages may be new.
     """
 
     operator: _Name
@@ -106,7 +106,7 @@ class InputStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     """The storage of an argument.
 
     Attributes:
-        argument: Name of an argument that is a view of it, such as `x` or `xs[0]`.
+        argument: Name of an argument that is a view of the storage, such as `x` or `xs[0]`.
         size: Size of the storage in bytes.
     """
 
@@ -117,7 +117,7 @@ class InputStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 class ConstantStorage(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="constant"
 ):
-    """A storage of unknown origin, with the bytes that it had when it was used first."""
+    """A storage of unknown origin, with the bytes that it contained when it was first used."""
 
     data: bytes
 
@@ -139,7 +139,7 @@ class MadeStorage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
 
 Storage: TypeAlias = "InputStorage | ConstantStorage | MadeStorage"
 Step: TypeAlias = "OperatorStep | LaunchStep"
-#: A result as a view of a storage, or a number.
+#: A result: a tensor as a view of a storage, or a plain value.
 Result: TypeAlias = "TensorSpec | bool | int | float | str | None"
 
 
@@ -147,12 +147,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     """The launches and operators of one call, and the memory that they used.
 
     Attributes:
-        storages: The memory of the call; tensors refer to it by index.
+        storages: The memory of the call; tensors refer to a storage by its index.
         kernels: TTIR texts of the kernels.
         steps: Launches and operators, in order.
         results: The results by name, including gradients.
-        reads: Names of arguments whose elements the program read on the host, so that its steps
-            may depend on them.
+        reads: Names of arguments whose elements the program read on the host, so that the plan's
+            steps may depend on them.
     """
 
     storages: tuple[Storage, ...]
@@ -182,7 +182,7 @@ def write_plan(plan: Plan) -> bytes:
 
 
 def read_plan(data: bytes) -> Plan:
-    """Return the plan that bytes of unknown origin contain.
+    """Return the plan that is encoded in bytes of unknown origin.
 
     Raises:
         PlanError: The bytes are not a plan, or the plan breaks a rule, which the message names.
@@ -198,9 +198,9 @@ def read_plan(data: bytes) -> Plan:
 
 
 def is_filled_without_launches(plan: Plan) -> bool:
-    """Return whether each result has contents even if no kernel of the plan runs.
+    """Return whether each result would have contents even if no kernel of the plan ran.
 
-    A result in memory that is only allocated cannot be correct without its kernel.
+    If the memory of a result is only allocated, the result cannot be correct without its kernel.
     """
     filled = {n for n, storage in enumerate(plan.storages) if not isinstance(storage, MadeStorage)}
     for step in plan.steps:
@@ -214,8 +214,8 @@ def is_filled_without_launches(plan: Plan) -> bool:
 def structure_of(plan: Plan) -> bytes:
     """Return a digest of the launches and operators of a plan, without values and without order.
 
-    Launches agree if they have one kernel with the same grid, options and layouts of tensors. The
-    order is left out, because threads of a program may run in any order.
+    Two launches agree if they launch the same kernel with the same grid, options and tensor
+    layouts. The order is left out, because the threads of a program may run in any order.
     """
     steps = []
     for step in plan.steps:
@@ -288,9 +288,11 @@ def _check_operator(plan: Plan, step: OperatorStep, defined: set[int], where: st
 
 
 def _check_positions(step: OperatorStep, where: str) -> None:
-    """Check that operands are where the operator declares them, and that written ones are returned.
+    """Check that a step's operands and results match the operator's declaration.
 
-    Otherwise, a plan could hide an operand, or have two storages for the same memory.
+    Each operand must be passed where the operator declares it, and an operand that the operator
+    writes to and returns must be the result. Otherwise, a plan could hide an operand, or have two
+    storages for the same memory.
     """
     operator = find_operator(step.operator)
     if operator is None:

@@ -1,8 +1,9 @@
 """Finds results among the constants of a plan.
 
 A result that depends on no input can be computed outside of kernels and stored as a constant, which
-a kernel then only copies or scales. Its values are those of the constant, in any order. They may
-also be operands of operators, arguments of launches, or constants in the code of a kernel.
+a kernel then only copies or scales. The values of such a result are those of the constant, in any
+order. The values may also be operands of operators, arguments of launches, or constants in the code
+of a kernel.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from msgspec.structs import replace
 from ttools.core.spec import TensorSpec
 from ttools.verifier.replay.plan import Items, LaunchStep, Plan
 
-#: Results of fewer elements, or of fewer different values, are not compared.
+#: Results with fewer elements, or with fewer different values, are not compared.
 _FEWEST, _FEWEST_DIFFERENT = 8, 4
 #: Larger constants are not compared.
 _MOST = 1 << 22
-#: Relative difference of values that are equal in types of different precision.
+#: Relative difference up to which values count as equal, because types differ in precision.
 _CLOSE = 5e-3
-#: A constant with dense values contains nearly any result. Such a constant also contains the result
-#: multiplied by this factor, and is then not reported.
+#: A constant with very many different values contains nearly any result. Such a constant also
+#: contains the result multiplied by this factor, and is then not reported.
 _CHANGED = 1.05
-#: The elements of a constant tensor in the TTIR of a kernel, and their type.
+#: Matches the elements of a constant tensor in the TTIR of a kernel, and their type.
 _DENSE = re.compile(r"\bdense\s*<([^>]*)>\s*:\s*tensor\s*<[\dx\s]*x\s*(\w+)\s*>")
-#: A number with its type, and a number alone. Numbers that are not finite are hexadecimal.
+#: Match a number with its type, and a number alone. Infinities and NaN are written in hexadecimal.
 _SCALAR = re.compile(r"(?<![\w.])(-?\d[\w.+-]*)\s*:\s*(f\d+|bf\d+|i\d+)\b")
 _NUMBER = re.compile(r"-?0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
-#: Bytes and format of the types whose bits are read as those of a float.
+#: Size in bytes and `struct` format of the types whose bits are read as those of a float.
 _FORMATS = {
     **dict.fromkeys(("f32", "i32"), (4, "<f")),
     **dict.fromkeys(("f64", "i64"), (8, "<d")),
     "f16": (2, "<e"),
 }
-#: Smaller integers are not the bits of a float.
+#: Integers below this are not taken for the bits of a float.
 _LEAST_BITS = 1 << 20
 
 
@@ -48,7 +49,7 @@ class ConstantValues:
     """The constants of a plan that its results may contain.
 
     Args:
-        numbers: Constants that are not in memory, see `numbers_of`.
+        numbers: Constants that are not in tensors; see `numbers_of`.
     """
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
@@ -58,13 +59,13 @@ class ConstantValues:
         self._numbers = torch.tensor(numbers, dtype=torch.float64, device="cpu")
 
     def load(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Remember the values of constants before a launch."""
+        """Remember the values that constants have before a launch."""
         for tensor in tensors:
             if _FEWEST <= tensor.numel() <= _MOST and not tensor.is_complex():
                 self._tables.append(tensor.clone())
 
     def contain(self, result: torch.Tensor) -> bool:
-        """Return whether a result has values of a constant, perhaps multiplied or moved."""
+        """Return whether a result has the values of a constant, perhaps scaled and shifted."""
         if result.numel() < _FEWEST:
             return False
         values = _sorted(torch.view_as_real(result.detach()) if result.is_complex() else result)
@@ -78,9 +79,9 @@ class ConstantValues:
 
 
 def numbers_of(plan: Plan) -> Iterator[float]:
-    """Yield the floats among operands, arguments of launches, and in the code of kernels.
+    """Yield the floats in operands, in arguments of launches, and in the code of kernels.
 
-    Integers whose bits may be those of a float are such floats, too.
+    Integers whose bits may be those of a float are included as that float.
     """
     for step in plan.steps:
         if isinstance(step, LaunchStep):
@@ -96,7 +97,12 @@ def numbers_of(plan: Plan) -> Iterator[float]:
 
 
 def _floats_in(elements: str, kind: str) -> Iterator[float]:
-    """Yield the floats in the text of a constant of a type."""
+    """Yield the floats in the text of a constant.
+
+    Args:
+        elements: Text of the constant's elements.
+        kind: Type of the elements, such as `f32`.
+    """
     size, _ = _FORMATS.get(kind, (4, ""))
     if elements.lstrip().startswith('"'):  # the bytes of a large constant
         digits = "".join(re.findall(r"[0-9A-Fa-f]{2}", elements.partition("x")[2]))
@@ -131,7 +137,7 @@ def _floats_of(values: Iterable[Any]) -> Iterator[float]:
 
 
 def whole_view(view: TensorSpec, size: int) -> TensorSpec:
-    """Return the view of a whole storage with the type of a view.
+    """Return a view of a whole storage, with the element type of a given view.
 
     Args:
         view: A view of the storage.
@@ -146,13 +152,13 @@ def _sorted(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_linear(values: torch.Tensor) -> bool:
-    """Return whether sorted values have equal distances, such as consecutive indices."""
+    """Return whether sorted values are evenly spaced, as consecutive indices are."""
     steps = values.diff()
     return bool((steps == steps[:1]).all())
 
 
 def _normalised(values: torch.Tensor) -> torch.Tensor:
-    """Return sorted values, moved and scaled to a range from 0 to 1."""
+    """Return sorted values, shifted and scaled to the range from 0 to 1."""
     lowest, highest = values[0], values[-1]
     return (values - lowest) / (highest - lowest).clamp(min=1e-300)
 
@@ -167,7 +173,7 @@ def _contains(table: torch.Tensor, values: torch.Tensor) -> bool:
 
 
 def _shares(table: torch.Tensor, values: torch.Tensor) -> float:
-    """Return the share of values that are in a sorted table."""
+    """Return the share of values that a sorted table contains."""
     at = torch.searchsorted(table, values).clamp(1, table.numel() - 1)
     nearest = torch.minimum((table[at] - values).abs(), (table[at - 1] - values).abs())
     return float((nearest <= 1e-3 * values.abs()).double().mean())

@@ -1,16 +1,17 @@
-"""Counts the elements on which torch operators compute, instead of kernels.
+"""Counts the elements on which torch operators, rather than kernels, compute.
 
 A wrapper of a kernel may allocate, view, copy and convert tensors, and compute tables of constants.
 All other operators are counted, including those that do not compute floats: the process that
-compares results decides whether the reference needs these. Integers that contain floats count as
-floats: views of memory that contains floats, conversions of floats that change their values, and
-operands of bit operators. Kernels can convert floats to integers and back, so operators on integers
-of kernels count as tests of floats, and as computations if the integers are too large for indices.
-The counts are made when a call is recorded, and again when its plan is executed.
+compares results decides whether the reference needs them. Integers that contain floats count as
+floats: these are views of memory that contains floats, conversions of floats that change their
+values, and operands of bit operators. Kernels can convert floats to integers and back, so operators
+on integers that kernels wrote count as tests of floats, and as computations if the integers are too
+large for indices. The elements are counted when a call is recorded, and again when its plan is
+executed.
 
 Operators of two kinds finish what kernels have computed, as wrappers often do: reductions of values
 that kernels wrote, and products of such values with an upstream gradient of fewer elements. They
-are counted separately, and the results that depend on each of them are followed.
+are counted separately, and the results that depend on each of them are tracked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ttools.verifier.replay.operators import (
     is_computing,
 )
 
-#: Operators that make constants. Their results may also become outputs of kernels, see `launch`.
+#: Operators that create constants. A kernel may later write to the tensors they return; see
+#: `launch`.
 _CONSTANT = """
 arange linspace logspace scalar_tensor eye zeros zeros_like new_zeros ones ones_like
 new_ones full full_like new_full
@@ -46,14 +48,14 @@ bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_
 __and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__
 """
 _BITS = frozenset(_BIT.split())
-#: Operators whose results depend on the order of elements only.
+#: Operators whose results depend only on the order of elements.
 _ORDERING = """
 sort argsort topk max min amax amin aminmax argmax argmin cummax cummin maximum minimum clamp
 clamp_min clamp_max unique_consecutive unique_dim _unique2
 """
 ORDERS = frozenset(_ORDERING.split())
-#: Operators that compare or test floats. Other operators that return integers for floats count as
-#: computing.
+#: Operators that compare or test floats. All other operators that return integers for floats count
+#: as computing.
 _TESTING = """
 eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit logical_and logical_or
 logical_not logical_xor any all count_nonzero nonzero equal is_nonzero allclose isclose
@@ -64,20 +66,20 @@ COMBINING = frozenset(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"
 #: Reductions that finish results.
 _REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
 REDUCTIONS = frozenset(_REDUCING.split())
-#: Products of matrices and vectors, the last two operands of which are multiplied.
+#: Products of matrices and vectors; the last two operands are those that are multiplied.
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot"])
-#: Reductions that return the elements of their operand if all reduced axes have one element.
+#: Reductions that return their operand's elements unchanged if all reduced axes have one element.
 _UNCHANGING = frozenset(["sum", "mean", "amax", "amin", "prod", "logsumexp"])
 #: Operators that convert the type of elements.
 CONVERTING = frozenset(["_to_copy", "copy"])
-#: Reads of single elements, and operators on them, are counted only if there are at least this
-#: many. Fewer are permitted, because wrappers read sizes and compute scales.
+#: Reads of single elements, and operators on single elements, are counted only from this number on.
+#: Fewer are permitted, because wrappers read sizes and compute scales.
 _SINGLE = 8
 #: Smaller tensors are not compared, because they can be equal by coincidence.
 TELLING = 8
 
 
-#: What an operator does: nothing that counts, compute, or finish what kernels have computed.
+#: The effect of an operator: none that counts, computing, or finishing what kernels have computed.
 Computation: TypeAlias = Literal["", "computes", "finishes"]
 
 
@@ -86,8 +88,8 @@ class FinishingStep(NamedTuple):
 
     Attributes:
         operator: Name of the operator.
-        elements: Number of elements of its largest operand.
-        length: Number of elements that are combined to one.
+        elements: Number of elements of its largest operand or result.
+        length: Number of elements that are combined into one.
     """
 
     operator: str
@@ -102,15 +104,15 @@ class Work:
         constants: Numbers of the storages that contain constants.
 
     Attributes:
-        counts: Three numbers of elements for each operator, added up over its uses: of the float
-            tensors that it computed or took out of torch, of those that it compared or tested, and
-            of tensors of any kind that it computed or rearranged. For each use, the largest operand
-            or result counts.
+        counts: For each operator, three numbers of elements, added up over its uses: elements of
+            the float tensors that it computed or took out of torch; elements of the float tensors
+            that it compared or tested; and elements of tensors of any kind that it computed or
+            rearranged. In each use, the largest operand or result counts.
         constants: Numbers of the storages that contain constants.
-        of_kernels: Numbers of the storages whose contents a kernel wrote, or an operator made of
+        of_kernels: Numbers of the storages whose contents a kernel wrote, or an operator made from
             such contents.
         upstream: Numbers of the storages that contain the gradients which a backward pass receives,
-            or what operators made of these alone.
+            or what operators made from these gradients alone.
         finishing: Numbers of elements on which operators finished what kernels had computed.
     """
 
@@ -123,11 +125,12 @@ class Work:
         self.upstream: set[int] = set()
         self.finishing: Counter[str] = Counter()
         self._finishing_steps: list[FinishingStep] = []
-        #: By storage: indices of the finishing steps on which its contents may depend.
+        #: For each storage: indices of the finishing steps on which its contents may depend.
         self._finished_by: dict[int, frozenset[int]] = {}
-        #: Bytes of an element of the contents of storages, which views may combine to larger ones.
+        #: Size in bytes of the elements in each storage; views may combine several elements into a
+        #: larger one.
         self._items: dict[int, int] = {}
-        #: Number of reads of single elements, and of operators on them.
+        #: Number of reads of single elements, and number of operators on single elements.
         self._single: Counter[str] = Counter()
 
     def operator(
@@ -144,9 +147,10 @@ class Work:
         Args:
             operator: Qualified name of the operator.
             taken: Operands of the operator.
-            made: Results of the operator; they are in new memory, or in memory that it writes to.
+            made: Results of the operator, in new memory or in memory of an operand that it writes
+                to.
             is_exact: False if a conversion changes values.
-            copies: Operands whose elements kernels have only copied, if at all.
+            copies: Operands whose elements kernels have only copied.
         """
         name = base_name(operator) or short_name(operator)
         storages = {view.storage for view in made}
@@ -154,10 +158,10 @@ class Work:
         made_floats = [view for view in made if self._has_floats(view)]
         has_integers = any(map(_is_integer, made))
         changes = [(view, result) for view in floats for result in made if _changes(view, result)]
-        # Operators that copy into another tensor convert, too, such as `slice_scatter`.
+        # Operators that copy into an existing tensor, such as `slice_scatter`, also convert.
         is_conversion = name in MOVING and name not in ALLOCATING and bool(changes)
         is_of_bits = is_conversion and any(_is_integer(view) for view, _ in changes)
-        # A kernel may write integers in a float type, and its wrapper may convert them.
+        # A kernel may write integers in a float type, which its wrapper may then convert.
         of_kernel = all(view.storage in self.of_kernels for view in floats)
         is_of_kernel = any(view.storage in self.of_kernels for view in taken)
         finishes = self._finishes(name, [view for view in taken if view not in copies], taken, made)
@@ -225,7 +229,12 @@ class Work:
         return sum(count for name, (count, *_) in self.counts.items() if name not in SELECTING)
 
     def launch(self, storages: Iterable[int], read: Iterable[int] = ()) -> None:
-        """Record that a kernel writes to storages, and which storages it may read."""
+        """Record that a kernel writes to storages.
+
+        Args:
+            storages: Numbers of the storages that it writes to.
+            read: Numbers of the storages that it may read.
+        """
         written = set(storages)
         self._depend(written, written.union(read))
         self.constants -= written
@@ -256,11 +265,14 @@ class Work:
             self._note(name, most(filter(_is_float, views)), 0, most(views))
 
     def contains_items(self, storage: int, size: int) -> None:
-        """Record the element size of a storage in bytes; the smallest recorded size counts."""
+        """Record the element size of a storage in bytes; the smallest recorded size is kept."""
         self._items[storage] = min(size, self._items.get(storage, size))
 
     def contains_floats(self, storage: int) -> None:
-        """Record that a storage contains floats; other storages are recorded when they are used."""
+        """Record in advance that a storage contains floats.
+
+        Other storages are recorded when a tensor of floats in them is used.
+        """
         self._floats.add(storage)
 
     def receives_gradient(self, storage: int) -> None:
@@ -272,16 +284,16 @@ class Work:
         self.constants.add(storage)
 
     def _most(self, *views: Iterable[TensorSpec]) -> int:
-        """Return the size of the largest tensor; a view's combined elements count singly."""
+        """Return the size of the largest tensor; elements that a view combines count separately."""
         counts = [math.prod(view.shape) * self._ratio(view) for part in views for view in part]
         return max(counts, default=0)
 
     def _ratio(self, view: TensorSpec) -> int:
-        """Return the number of elements in each element of a view, such as 8 bytes in an int64."""
+        """Return how many elements each element of a view combines, such as 8 bytes in an int64."""
         return max(1, view.itemsize // self._items.get(view.storage, view.itemsize))
 
     def _combine(self, taken: Sequence[TensorSpec], storages: Iterable[int]) -> None:
-        """Record that storages contain the elements that views of operands combine, if any do."""
+        """Record that storages contain the elements that views of operands combine, if any."""
         sizes = [self._items[view.storage] for view in taken if self._ratio(view) > 1]
         for storage in storages if sizes else ():
             self.contains_items(storage, min(sizes))
@@ -293,7 +305,7 @@ class Work:
         return view.storage in self._floats
 
     def _note_single(self, kind: str, name: str) -> None:
-        """Count the use of a single element, if there are many uses of this kind."""
+        """Count the use of a single element, but only once there are many uses of this kind."""
         self._single[kind] += 1
         if self._single[kind] >= _SINGLE:
             count = _SINGLE if self._single[kind] == _SINGLE else 1
@@ -306,18 +318,18 @@ class Work:
 
 
 def multiplications(operator: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> int:
-    """Return the number of multiplications of a product of matrices; 0 for other operators."""
+    """Return the number of multiplications in a product of matrices; 0 for other operators."""
     if base_name(operator) not in _MULTIPLYING or len(taken) < 2 or not taken[-2].shape:
         return 0
     return most(made) * taken[-2].shape[-1]
 
 
 class ComputedValues:
-    """The tensors that operators computed, to find them again in the results of a call."""
+    """The tensors that operators computed, which are searched for in the results of a call."""
 
     def __init__(self) -> None:
         self._operators: dict[bytes, str] = {}
-        #: By storage: the operator that computed its floats.
+        #: For each storage: the operator that computed its floats.
         self._floats: dict[int, str] = {}
 
     def computed(self, operator: str, view: TensorSpec, tensor: torch.Tensor, every: int) -> None:
@@ -327,9 +339,9 @@ class ComputedValues:
 
         Args:
             operator: Qualified name of the operator.
-            view: Place of the tensor.
+            view: Place of the tensor in the plan's storages.
             tensor: The tensor with the elements.
-            every: Number of elements of the largest operand or result.
+            every: Number of elements of the operator's largest operand or result.
         """
         is_float = _is_float(view)
         if (every if is_float else tensor.numel()) >= TELLING:
@@ -338,7 +350,7 @@ class ComputedValues:
                 self._floats[view.storage] = short_name(operator)
 
     def converted(self, taken: TensorSpec, view: TensorSpec, tensor: torch.Tensor) -> None:
-        """Remember the converted copy of floats that an operator computed."""
+        """Remember a converted copy of floats, if an operator computed the floats."""
         operator = self._floats.get(taken.storage)
         if operator is not None and _is_float(view):
             self._operators.setdefault(_digest(tensor), operator)
@@ -369,8 +381,8 @@ def most(*views: Iterable[TensorSpec]) -> int:
 def _makes_constants(name: str, taken: Sequence[TensorSpec], storages: set[int]) -> bool:
     """Return whether an operator fills new memory with values that depend on no tensor.
 
-    Examples of those that do not are `full(…, out=y[:1])`, which writes to a part of a tensor, and
-    `linspace` between two tensors.
+    Two calls for which it returns False are `full(…, out=y[:1])`, which writes to a part of a
+    tensor, and `linspace` between two tensors.
     """
     if name not in _CONSTANTS or not storages.isdisjoint(view.storage for view in taken):
         return False
@@ -378,9 +390,9 @@ def _makes_constants(name: str, taken: Sequence[TensorSpec], storages: set[int])
 
 
 def _is_unchanged(name: str, taken: Sequence[TensorSpec], made: Sequence[TensorSpec]) -> bool:
-    """Return whether an operator only reduces axes of one element, so that it copies its operand.
+    """Return whether an operator reduces only axes of one element, so that it copies its operand.
 
-    Wrappers add up the partial results of programs, also where there is only one program.
+    Wrappers add up the partial results of programs even if there is only one program.
     """
     if name not in _UNCHANGING or len(taken) != 1 or len(made) != 1:
         return False

@@ -1,4 +1,4 @@
-"""Writes the verifications of a folder's files as an HTML page, a Markdown table, or JUnit."""
+"""Writes the verifications of a folder's files as an HTML page, a Markdown table, or JUnit XML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 #: The order of the rows: verdicts that need attention come first.
 _ORDER: tuple[Outcome, ...] = ("failed", "unknown", "passed")
 
-#: The verifications by the names of their files.
+#: Verifications by file name.
 Verified = Mapping[str, Verification]
 
 
@@ -51,7 +51,7 @@ def write(form: str, folder: Path, verified: Verified) -> str:
 
 
 def conclusion(verified: Verified) -> str:
-    """Return the number of candidates by verdict, such as `3 candidates: 1 failed, 2 passed`."""
+    """Return the number of candidates by verdict, as in `3 candidates: 1 failed, 2 passed`."""
     counts = Counter(one.outcome for one in verified.values())
     parts = [f"{counts[outcome]:,} {outcome}" for outcome in _ORDER if counts[outcome]]
     return f"{counted(len(verified), 'candidate')}: {', '.join(parts)}"

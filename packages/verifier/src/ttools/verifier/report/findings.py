@@ -67,7 +67,7 @@ def report_of(found: Verification, candidate: str, title: str = "") -> Report:
 
 
 def conclusion_of(found: Verification, name: str) -> str:
-    """Return the verdict as a sentence, with the failure that is likely to cause the others.
+    """Return the verdict as a sentence; it names the failure that probably causes the others.
 
     Args:
         found: Result of the verification.

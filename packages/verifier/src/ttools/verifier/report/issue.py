@@ -1,4 +1,4 @@
-"""Writes a text for an issue about a launch with a wrong result on a GPU."""
+"""Writes the text of an issue about a launch whose result on a GPU is wrong."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def issue_text(
     variants: dict[str, str],
     located: str,
 ) -> str:
-    """Return the text in Markdown, without the inputs, which the caller adds.
+    """Return the Markdown text of the issue without the inputs, which the caller adds.
 
     Args:
         problem: Description of the wrong result.
         gpu: Name of the GPU.
         versions: Versions of software by name.
         kernels: Names of the kernels that were launched.
-        times: Number of wrong runs, and number of runs.
-        variants: Outcomes with other numbers of warps and stages.
-        located: Description of the first value that differs from the engine.
+        times: Number of runs with a wrong result, and total number of runs.
+        variants: Outcomes with different numbers of warps and stages.
+        located: Description of the first value that differs from the engine's value.
     """
     named = ", ".join(f"`{kernel}`" for kernel in kernels) or "A kernel"
     lines = [

@@ -1,7 +1,7 @@
-"""Writes the result of a verification as text for terminals of 80 columns.
+"""Writes the result of a verification as text for terminals with 80 columns.
 
-By default, a report has at most 40 lines: first the verdict, then the failures, then what was
-tried. Failures that do not fit are listed in a line each.
+By default, a report has at most 40 lines: first the verdict, then the failures, and then what was
+tried. A failure that does not fit is shortened to one line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from ttools.verifier.cases.tensors import VIEW_TEXTS
 from ttools.verifier.cases.values import kind_of
 from ttools.verifier.result import CLAIMED, Failure, Verification
 
-#: Number of lines of a report that is not verbose, and of its part after the failures.
+#: Maximum number of lines of a report that is not verbose, and of the part of it after the
+#: failures.
 _MOST_LINES, _MOST_LAST = 40, 20
-#: Number of reasons in the text; the JSON report contains all of them.
+#: Maximum number of reasons in the text; the JSON report contains all of them.
 _MOST_REASONS = 3
 #: Advice for passes that are weaker.
 _REQUIRED = "help: --replay required gives no pass to a candidate that cannot be replayed"
-#: Descriptions of the kinds of cases, which follow a number in reports: `12 with special values`.
+#: Descriptions of the kinds of cases, which follow a number in reports, as in `12 with special
+#: values`.
 _CASES = {
     "ordinary sizes": "at ordinary sizes",
     "sequences of calls": "after other calls",
@@ -67,7 +69,7 @@ def text_of(found: Verification, name: str, *, verbose: bool = False) -> str:
 def _first_lines(name: str, found: Verification) -> Iterator[str]:
     """Yield the line with the candidate's name and the verdict, and the lines of the reason.
 
-    If not all of this fits in one line, the reason begins in the next line.
+    If the verdict and the reason do not fit on one line, the reason begins on the next line.
     """
     whole = line_of(name, found, classes=False)
     if len(whole) <= WIDTH:
@@ -90,7 +92,7 @@ def line_of(name: str, found: Verification, *, classes: bool = True) -> str:
 
 
 def reasons(found: Verification) -> str:
-    """Return the classes of the failures, or why there is no verdict, or what weakens a pass."""
+    """Return the classes of the failures, or why there is no verdict, or what weakens a `pass`."""
     if found.failures:
         return ", ".join(failure.failure for failure in found.failures)
     return found.reason or ("; ".join(found.notes) if found.outcome == "unknown" else "")
@@ -98,11 +100,12 @@ def reasons(found: Verification) -> str:
 
 # ---- failures
 def _failures(found: Verification, most: int | None) -> list[str]:
-    """Return the lines of failures and warnings.
+    """Return the lines that describe failures and warnings.
 
     Args:
         found: Result of the verification.
-        most: Maximum number of lines; None for no limit. Failures that do not fit have one line.
+        most: Maximum number of lines; None for no limit. Failures that do not fit are shortened to
+            one line each.
     """
     is_folded = most is not None
     failures = [(f, "") for f in found.failures if not (is_folded and f.consequence_of)]
@@ -131,7 +134,7 @@ _VERBOSE = "`--verbose` shows all details."
 
 
 def _consequences(found: Verification) -> list[str]:
-    """Return the failures that others explain, in one line each, with a heading."""
+    """Return a heading, and one line for each failure that another failure explains."""
     folded = [failure for failure in found.failures if failure.consequence_of]
     if not folded:
         return []
@@ -153,11 +156,11 @@ def _consequences(found: Verification) -> list[str]:
 
 
 def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterator[str]:
-    """Yield the lines of a failure: the class, the source line, the inputs, and advice.
+    """Yield the lines that describe a failure: class, source line, inputs, and advice.
 
     Args:
         failure: A failure or a warning.
-        kind: Text before the class.
+        kind: Text that precedes the class.
         verbose: If True, the text for an issue is included.
     """
     yield from _wrapped(f"{kind}{failure.failure}: {failure.detail}", "  ")
@@ -183,7 +186,7 @@ def failure_lines(failure: Failure, kind: str = "", *, verbose: bool) -> Iterato
 
 
 def advice(failure: Failure) -> list[str]:
-    """Return how to correct a failure, and how the domain can exclude its inputs."""
+    """Return advice on how to correct a failure, and on how the domain can exclude its inputs."""
     return [text for text in (failure.help, _declaration(failure)) if text]
 
 
@@ -239,14 +242,14 @@ def _last_lines(found: Verification, *, verbose: bool) -> Iterator[str]:
 
 
 def cases_by_kind(found: Verification) -> Iterator[tuple[str, int]]:
-    """Yield a description of each kind of cases, and the number of these cases."""
+    """Yield a description of each kind of case, with the number of cases of this kind."""
     for kind, count in found.covered.items():
         if isinstance(count, int) and kind != "cases":
             yield _CASES.get(kind, kind), count
 
 
 def statements(found: Verification) -> Iterator[Statement]:
-    """Yield what was examined besides the cases, and what was not."""
+    """Yield statements about what was examined besides the cases, and about what was not."""
     if emulated := found.covered.get("emulated GPU"):
         yield Statement(f"emulated GPU: {emulated}")
     errors = found.covered.get("largest errors", {})

@@ -1,11 +1,12 @@
 """Writes failures as pytest files that need only torch, Triton and the user's files.
 
-A file makes the arguments of the failing call and of earlier calls: it calls `inputs` with the
-seed, and gives tensors their memory layouts and special values. If `inputs` returns other values in
-another process, the file contains the bytes of the arguments. The kernel runs on a GPU, or under
-Triton's interpreter if there is none. If wrong values cannot show the failure, the test uses
-ttools' checks, torch's modes or, as a last resort, `ttools.verifier.verify` with the cases up to
-the failing one, and the file explains this. The texts are in `test_templates/`.
+A file creates the arguments of the failing call and of earlier calls: it calls `inputs` with the
+seed, and then gives the tensors their memory layouts and special values. If `inputs` returns
+different values in another process, the file contains the bytes of the arguments instead. The
+kernel runs on a GPU, or under Triton's interpreter if there is none. If wrong values cannot show
+the failure, the test uses ttools' checks, torch's modes or, as a last resort,
+`ttools.verifier.verify` with the cases up to the failing one, and the file explains this. The texts
+are in `test_templates/`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if not os.path.exists("/dev/nvidia0"):
     os.environ.setdefault("TRITON_INTERPRET", "1")  # no GPU: Triton's own interpreter
 """
 _PLAIN_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
-#: Size limit of the inputs in a file, in bytes.
+#: Maximum size in bytes of the inputs that a file may contain.
 _MOST_BYTES = 1 << 16
 
 
@@ -41,7 +42,8 @@ class Call:
         case: Case of the call.
         arguments: Images of the arguments, by name.
         drawn: The values that `inputs` returned, as images.
-        source: Source of the arguments of `inputs`; None if not every process returns the same.
+        source: Source of the arguments of `inputs`; None if `inputs` does not return the same
+            values in every process.
     """
 
     case: Case
@@ -58,19 +60,19 @@ def write_test(
     subject: dict[str, str],
     folder: Path,
 ) -> str | None:
-    """Write the test of a failure.
+    """Write a test that shows a failure.
 
     Args:
         failure: Failure that the test shows.
-        evidence: Evidence as in `Mismatch`; empty if values show the failure.
+        evidence: Evidence as in `Mismatch`; empty if wrong values show the failure.
         calls: Calls up to the failing one.
         inplace: Names of the arguments that the candidate may change.
         subject: `candidate`, `reference` and `inputs` as `FILE.py:NAME`.
         folder: Folder for the test, which is created if it does not exist.
 
     Returns:
-        The path of the file; None if no file was written. This is the case if the failure does
-        not occur in each process, if only ttools' log of a launch or a replay shows it, if another
+        The path of the file; None if no file was written. This is the case if the failure does not
+        occur in every process, if only ttools' log of a launch or a replay shows it, if another
         call precedes the backward pass, or if the inputs are too large.
 
     Raises:
@@ -209,7 +211,7 @@ def _from_bytes(call: Call) -> tuple[list[str], dict[str, str]]:
 
 
 def _from_inputs(call: Call) -> tuple[list[str], dict[str, str]]:
-    """Return lines that call `inputs` and change its results, and the functions that they need."""
+    """Return lines that call `inputs` and change its results, and the functions the lines need."""
     lines = [f"    arguments = drawn({call.source})"]
     needed = {"drawn": _text("drawn")}
     for key, image in call.arguments.items():
@@ -225,11 +227,11 @@ def _from_inputs(call: Call) -> tuple[list[str], dict[str, str]]:
 
 
 def _change(key: str, drawn: Any, image: Any, case: Case) -> tuple[str, dict[str, str]] | None:
-    """Return an expression that makes an argument from a tensor that `inputs` returned.
+    """Return an expression that creates an argument from a tensor that `inputs` returned.
 
     Returns:
-        The expression, and the sources of the functions that it uses by name; None if no such
-        expression makes the argument.
+        The expression, and the sources of the functions that it uses, by name; None if no such
+        expression creates the argument.
     """
     if not isinstance(drawn, TensorImage):
         return None

@@ -1,1 +1,1 @@
-"""Answers whether results have equal bits from run to run, in all configurations and batches."""
+"""Determines whether results are bitwise equal in all runs, configurations and batches."""

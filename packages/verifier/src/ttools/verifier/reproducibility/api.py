@@ -1,4 +1,4 @@
-"""Provides `reproduce()`, which determines whether the results of a function have equal bits."""
+"""Provides `reproduce()`, which determines whether the results of a function are bitwise equal."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def reproduce(
 ) -> Reproducibility:
     """Determine whether a function's results are bitwise equal on a GPU; no GPU is required.
 
-    The kernels run on the CPU, and each result is hashed with the order in which the GPU evaluates
-    it. An answer holds for the launches that ran, with these sizes.
+    The kernels run on the CPU, and each result is hashed together with the order in which the GPU
+    evaluates it. An answer holds for the launches that ran, with the sizes that they had.
 
     Args:
         function: Calls Triton kernels and returns tensors, or stores to its arguments.
         arguments: The arguments by name; tensors are copied for each call.
         gpu: Architecture for which the kernels are compiled, such as `sm_90`.
-        questions: `runs` asks whether another order of programs gives the same bits; `configs` asks
-            whether all configurations of autotuned kernels give the same bits.
-        batch: The arguments that contain the batch: their axes by name, or `NAME` and `NAME:AXIS`;
-            the rows of the results are compared with those of smaller batches.
+        questions: `runs` asks whether a different order of programs gives the same bits; `configs`
+            asks whether all configurations of autotuned kernels give the same bits.
+        batch: The arguments that contain the batch: their axes by name, or texts of the form `NAME`
+            and `NAME:AXIS`. The rows of the results are compared with those of smaller batches.
         devices: Architectures whose results are compared with those of `gpu`.
         device_map: Mapping of CUDA devices to the CPU, such as `cuda=cpu`.
         seed: Seed of torch's random numbers in each call.
@@ -114,10 +114,10 @@ def axes_of(batch: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, 
     """Return the axis of each argument that contains the batch.
 
     Args:
-        batch: Axes by name, or words of the form `NAME` (axis 0) and `NAME:AXIS`.
+        batch: Axes by name, or texts of the form `NAME` (axis 0) and `NAME:AXIS`.
 
     Raises:
-        UsageError: A word has another form.
+        UsageError: A text has a different form.
     """
     if isinstance(batch, Mapping):
         return dict(batch)
@@ -131,7 +131,7 @@ def axes_of(batch: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, 
 
 
 def parts_of_batch(size: int) -> list[tuple[int, int]]:
-    """Return the smaller batches that are compared with a whole one: first row, number of rows."""
+    """Return the smaller batches to compare with the whole one: first row and number of rows."""
     parts = {(0, 1), (0, size - 1), (0, size // 2), (size // 2, 1), (size - 1, 1)}
     return sorted(part for part in parts if part[1])
 
@@ -155,7 +155,7 @@ def _refuse_device_memory(arguments: Mapping[str, Any]) -> None:
 
 
 def _copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with copied tensors; a tensor that is passed twice stays one tensor."""
+    """Return arguments with copied tensors; a tensor that is passed twice is copied only once."""
     copies: dict[int, torch.Tensor] = {}
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -232,8 +232,9 @@ class _Calls:
         Args:
             arguments: The arguments by name.
             recorded: The launch and the program whose operations are recorded.
-            tune: Launches autotuned kernels; by default in their first configuration.
-            target: The GPU of a comparison of GPUs; None for that of all other questions.
+            tune: Launches autotuned kernels; by default, they run in their first configuration.
+            target: The GPU to use when GPUs are compared; None for the GPU to which all other
+                questions refer.
         """
         import torch
 
@@ -329,7 +330,7 @@ class _Calls:
             stored = compare_launches(pair[0], pair[1])
             self._answers.append(_compared("configs", names, stored, pair[0], again))
         if others and first is not None:
-            _, result = run(call.configs[0])  # the results and hashes of the first configuration
+            _, result = run(call.configs[0])  # so that these results and hashes remain
         return result
 
     # ---- devices
@@ -355,7 +356,7 @@ class _Calls:
 
     # ---- batches
     def batches(self, batch: Mapping[str, int]) -> list[Answer]:
-        """Answer whether rows depend on other rows and on their number."""
+        """Answer whether rows of the results depend on other rows and on the number of rows."""
         size = self._batch_size(batch)
         whole = self.call(self.arguments)
         return [
@@ -436,10 +437,10 @@ class _Calls:
         pair: tuple[_Element, _Element],
         sizes: tuple[int, int],
     ) -> Answer:
-        """Return the answer about a difference, with the operation that is its reason.
+        """Return the answer about a difference, with the operation that causes it.
 
-        If the launches that have computed the two elements differ only in their inputs, the
-        reason is in the earlier launches that have stored these.
+        If the launches that computed the two elements differ only in their inputs, the cause is in
+        the earlier launches that stored these inputs.
         """
         if min(element.number for element in pair) < 1:
             return _answer("batch", subject, comparison, "", _BY_TORCH, witness)
@@ -464,7 +465,7 @@ class _Calls:
         return _with_host_choices(answer, launches, sizes)
 
     def _steps(self, element: _Element) -> Sequence[Step]:
-        """Call the function again to record the program that has stored an element."""
+        """Call the function again to record the steps of the program that stored an element."""
         again = self.call(element.arguments, recorded=(element.number, element.program))
         return again.observer.launches[element.number - 1].steps
 
@@ -476,8 +477,9 @@ class _Element:
     Attributes:
         execution: The call of the function.
         arguments: The arguments of the call.
-        number: Number of the launch, from 1; smaller if no launch has stored it.
-        program: Number of the program; negative if several programs have computed it.
+        number: Number of the launch that has stored the element, from 1; smaller if none has stored
+            it.
+        program: Number of the program; negative if several programs have computed the element.
         value: Hash of the element.
     """
 
@@ -493,7 +495,7 @@ class _Element:
         return self.execution.observer.launches[self.number - 1]
 
     def source(self, value: int) -> _Element | None:
-        """Return the element with a hash that an earlier launch has stored; None for an input."""
+        """Return the element with a given hash that an earlier launch stored; None for an input."""
         for number in range(self.number - 1, 0, -1):
             for stored in self.execution.observer.launches[number - 1].stored:
                 index = np.flatnonzero(stored.hashes == np.uint64(value))
@@ -509,12 +511,12 @@ _RANK = {"equal": 0, "unknown": 1, "differs": 2}
 def _with_host_choices(
     answer: Answer, launches: Sequence[HashedKernelRun], sizes: tuple[int, int]
 ) -> Answer:
-    """Add to an answer what host code derives from the number of rows.
+    """Add to an answer the choices of host code that depend on the number of rows.
 
     Args:
         answer: The answer about a row that differs.
-        launches: The launches that have computed it, in the whole batch and alone.
-        sizes: Numbers of rows of both batches.
+        launches: The launches that computed the row: in the whole batch, and in the smaller one.
+        sizes: Numbers of rows of the two batches.
     """
     whole, part = launches
     if whole.kernel != part.kernel:
@@ -549,7 +551,7 @@ def _element(
 
 
 def _keep_worst(answers: dict[str, Answer], kernel: str, answer: Answer) -> None:
-    """Keep the worse one of the answers about the launches of a kernel."""
+    """Keep the worst of the answers about the launches of a kernel."""
     before = answers.get(kernel)
     if before is None or _RANK[answer.verdict] > _RANK[before.verdict]:
         answers[kernel] = answer
@@ -568,7 +570,7 @@ def _named(name: str, value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _batch_axis(whole: Any, part: Any, size: int, count: int) -> int | None:
-    """Return the axis of a result along which it has the extent of the batch."""
+    """Return the axis of a result whose extent is the size of the batch; None if there is none."""
     if whole.dim() != part.dim():
         return None
     axes = [n for n in range(whole.dim()) if whole.shape[n] != part.shape[n]]
@@ -641,7 +643,7 @@ def _ordered(
     launches: Sequence[HashedKernelRun],
     witness: str,
 ) -> Answer:
-    """Return the answer about elements that atomics have computed."""
+    """Return the answer about elements that are computed by atomic operations."""
     for launch in launches:
         for line, count in launch.atomics.items():
             reason = f"the order of atomic additions decides {counted(count, 'element')}"
@@ -694,9 +696,10 @@ def _compared(
     Args:
         question: The question that is answered.
         subject: Description of the two launches.
-        stored: The comparison of what they have stored.
+        stored: The comparison of what the launches have stored.
         first: The first of the two launches.
-        again: Functions that repeat the launches and record the operations of a program.
+        again: One function for each launch, which repeats it and records the operations of a
+            program.
     """
     comparison = Comparison(stored.verdict, stored.elements)
     if stored.verdict != "differs" or stored.stored is None:

@@ -1,4 +1,4 @@
-"""Converts answers about reproducibility to a report of findings, for HTML, SARIF and others."""
+"""Converts answers about reproducibility to a report of findings, as HTML, SARIF and the like."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HELP: Mapping[Question, str] = MappingProxyType(
 )
 
 
-#: Formats of reports of findings, in addition to those of every result.
+#: Formats that a report of findings adds to the formats of every result.
 _FORMATS = ("html", "brief", "sarif", "junit", "github")
 
 
@@ -103,7 +103,7 @@ def conclusion_of(result: Reproducibility) -> str:
 
 
 def _alike(answers: Sequence[Answer]) -> list[list[Answer]]:
-    """Return the answers in groups with the same question, reason and line."""
+    """Return the answers in groups that have the same question, verdict, reason and line."""
     groups: dict[tuple[str, ...], list[Answer]] = {}
     for answer in answers:
         key = answer.question, answer.verdict, answer.reason, answer.where
@@ -112,7 +112,7 @@ def _alike(answers: Sequence[Answer]) -> list[list[Answer]]:
 
 
 def _finding(alike: Sequence[Answer], function: str) -> Finding:
-    """Return the finding about comparisons that have the same result."""
+    """Return one finding for answers that have the same question, verdict, reason and line."""
     first, differs = alike[0], alike[0].verdict == "differs"
     notes = [f"first element: {first.witness}" if first.witness else ""]
     notes += [f"the same for: {answer.subject}" for answer in alike[1:]]

@@ -21,7 +21,7 @@ _WORDS: Mapping[Verdict, str] = {
     "differs": "differs",
     "unknown": "unknown",
 }
-#: The verdicts in the words of all commands.
+#: The verdicts, each with the term for it that all commands of ttools use.
 OUTCOMES: Mapping[Verdict, Literal["passed", "failed", "unknown"]] = {
     "equal": "passed",
     "differs": "failed",
@@ -45,7 +45,7 @@ class Answer:
         reason: Why the verdict is `unknown` or `differs`; empty for `equal`.
         where: Line of the user's code that determines the verdict, as `file:line`; empty if
             unknown.
-        witness: The first element that differs, such as `out[3]`; empty if none does.
+        witness: The first element that differs, such as `out[3]`; empty if no element differs.
     """
 
     question: Question
@@ -69,7 +69,7 @@ class Answer:
 
 
 def _wrapped(text: str) -> str:
-    """Return a text in lines that fit on a terminal; paths are not divided."""
+    """Break a text into lines that fit on a terminal; paths are not split."""
     return textwrap.fill(
         text, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
@@ -81,7 +81,7 @@ class Reproducibility(Result):
 
     Attributes:
         function: The function as the user named it.
-        target: The GPU for which its kernels were compiled.
+        target: The GPU for which the function's kernels were compiled.
         answers: One answer for each comparison.
         notes: Sentences about what was not compared.
     """
@@ -98,7 +98,7 @@ class Reproducibility(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all answers; `unknown` if there is none."""
+        """The worst verdict of all answers; `unknown` if there are no answers."""
         verdicts = {answer.verdict for answer in self.answers}
         if "differs" in verdicts:
             return "differs"

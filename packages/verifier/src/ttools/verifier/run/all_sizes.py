@@ -4,9 +4,10 @@ This module chooses the values of parameters that are not sizes, limits the time
 outcome. Only an error at concrete sizes is a failure. Accesses that were not proved or could not be
 analysed are reported, but do not change the verdict.
 
-The process runs the candidate, which can change the analysis, the kernels that are analysed and the
-answer, or launch other kernels when it is analysed. Therefore its proofs are reported as claims,
-with the number of sizes at which calls were repeated without the candidate.
+The process runs the candidate. The candidate can therefore change the analysis, the kernels that
+are analysed and the answer, or launch different kernels while it is analysed. For this reason,
+proofs from this process are reported as claims, with the number of sizes at which calls were
+repeated without the candidate.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ from ttools.verifier.run.answers import AllSizesFinding, MalformedAnswerError, a
 from ttools.verifier.run.finding_classes import of_findings
 from ttools.verifier.run.processes import NotLoadedError, Processes
 
-#: Smallest number of elements for which offsets of 32 bits overflow.
+#: Smallest number of elements at which 32-bit offsets overflow.
 _MANY = 1 << 31
-#: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for others.
+#: Default time limits in seconds: for domains with fewer elements than `_MANY`, and for all larger
+#: domains.
 _USUAL_SECONDS = 5.0, 25.0
-#: Additional seconds until the process is terminated, because it checks the time between steps
-#: only.
+#: Additional seconds before the process is terminated, because it checks the time only between
+#: steps.
 _GRACE = 10.0
-#: Number of seconds that must remain to begin another check.
+#: Number of seconds that must remain for a further check to begin.
 _LEAST = 0.5
 #: A failing case is also run with real tensors if the accessed storage has at most this many bytes.
 _FEW_BYTES = 1 << 26
@@ -70,7 +72,7 @@ class _Run:
 
 
 def usual_seconds(ranges: dict[str, tuple[int, int]]) -> float:
-    """Return the default time limit in seconds for a domain with these sizes."""
+    """Return the default time limit in seconds for a domain with these ranges of sizes."""
     most = math.prod(high for _, high in ranges.values())
     return _USUAL_SECONDS[most >= _MANY]
 
@@ -89,7 +91,7 @@ def claim_text(replayed_sizes: int) -> str:
 
 
 def late_text(seconds: float) -> str:
-    """Return what a report says if the time limit for all sizes is reached."""
+    """Return the phrase that a report contains if the time limit for all sizes is reached."""
     return f"the time limit of {seconds:g} s for all sizes was reached (--all-sizes-seconds)"
 
 
@@ -99,8 +101,8 @@ class AllSizesTried:
     Args:
         ranges: Smallest and largest value of each size.
         seconds: Time limit in seconds, for all choices together.
-        late: What the report says if the limit is reached, with the option that sets it; by default
-            the option for all sizes.
+        late: What the report says if the limit is reached, including the option that sets the
+            limit; by default, it names the option for all sizes.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class AllSizesTried:
         self._runs: list[_Run] = []
 
     def run(self, cases: Iterable[Case], why: str = "") -> Iterator[Found]:
-        """Check the domain for the choices of each case, until one fails.
+        """Check the domain for the choices of each case, until a case fails.
 
         Args:
             cases: One case for each combination of choices.
@@ -139,7 +141,8 @@ class AllSizesTried:
                         worker = worker or self._processes.all_sizes(left + _GRACE)
                         done = self._checked(worker, case, self._until - time.monotonic())
                     except WorkerSlowError:
-                        # The process checks the time between steps only, and was terminated.
+                        # The process was terminated because it was late: it checks the time only
+                        # between steps.
                         done, why = _Run(case, "not proved", (self._late,)), self._late
                     except (NotLoadedError, WorkerEndedError) as error:
                         done, why = _Run(case, "not tried", (error.message,)), error.message
@@ -188,7 +191,7 @@ class AllSizesTried:
         return _Run(case, verdict, reasons, tuple(checked.assumptions), failures)
 
     def described(self, domain: Domain, replayed_sizes: int = 0) -> dict[str, Any]:
-        """Describe the verdict for each choice and its reasons, as plain data.
+        """Return the verdict for each choice, with its reasons, as plain data.
 
         Args:
             domain: Domain of the inputs.

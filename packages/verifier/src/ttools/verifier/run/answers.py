@@ -1,8 +1,8 @@
 """Checks the form of the answers of processes that run a candidate.
 
-Such a process may send anything that its codec can read. An answer of another form would raise
-exceptions in the process that compares, or make it allocate memory for a tensor that is described
-as very large.
+Such a process may send anything that its codec can read. A malformed answer would raise exceptions
+in the process that compares results, or make it allocate memory for a tensor that is described as
+very large.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ttools.verifier.workers.results import flat
 
 _S = TypeVar("_S", bound=Struct)
 _E = TypeVar("_E")
-#: A text of a report, which joins lines and breaks them again.
+#: A text for a report; the report joins its lines and wraps them again.
 _Line = Annotated[str, Meta(max_length=100_000)]
 _Count = Annotated[int, Meta(ge=0)]
 _Few = Annotated[list[_E], Meta(max_length=10_000)]
 
 
 class MalformedAnswerError(TtoolsError):
-    """The process of a candidate has sent an answer of another form."""
+    """The process of a candidate has sent an answer that does not have the expected form."""
 
 
 class _Finding(Struct):
@@ -122,7 +122,7 @@ class _Other(Struct):
 
 
 def require_dictionary(answer: Any) -> dict[str, Any]:
-    """Return an answer, whose texts on failures are checked.
+    """Return an answer after checking that its descriptions of failures are texts.
 
     Raises:
         MalformedAnswerError: The answer is not a dictionary, or a failure is not a text.
@@ -186,10 +186,11 @@ def all_sizes_answer(
 
     Args:
         answer: The decoded answer of the process.
-        ranges: Smallest and largest value of each size; those of findings must be in the ranges.
+        ranges: Smallest and largest value of each size; the sizes of findings must be in these
+            ranges.
 
     Raises:
-        MalformedAnswerError: The answer has another form.
+        MalformedAnswerError: The answer does not have the expected form.
     """
     try:
         checked = _converted(answer, AllSizesAnswer)
@@ -212,7 +213,7 @@ def require_answer(answer: Any, sent: dict[str, Any]) -> dict[str, Any]:
         sent: Arguments of the call.
 
     Raises:
-        MalformedAnswerError: The answer has another form.
+        MalformedAnswerError: The answer does not have the expected form.
     """
     if isinstance(answer, dict) and isinstance(answer.get("broken"), str):
         return {"broken": answer["broken"]}
@@ -233,7 +234,7 @@ def require_answer(answer: Any, sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_part(part: dict[str, Any]) -> None:
-    """Check one part of a result; a tensor consists of elements in order."""
+    """Check one part of a result; a tensor must contain its elements contiguously and in order."""
     if part.get("kind") != "tensor":
         _converted(part, _Other)
         return
@@ -255,8 +256,8 @@ def _require_memory(name: str, value: Any, memory: Any, reshaped: list[str]) -> 
     Args:
         name: Name of the argument.
         value: The argument as it was sent.
-        memory: Bytes of its storages after the call.
-        reshaped: Names of the parts that have other storages after the call.
+        memory: Bytes of the argument's storages after the call.
+        reshaped: Names of the parts that have different storages after the call.
     """
     before, after = flat(value, name), flat(memory, name)
     if [path for path, _ in before] != [path for path, _ in after]:
@@ -270,10 +271,10 @@ def _require_memory(name: str, value: Any, memory: Any, reshaped: list[str]) -> 
 
 
 def kept_results(answer: Any) -> list[tuple[int, list[bytes]]]:
-    """Return the elements of results of earlier calls, by the number of the call.
+    """Return the elements of the results of earlier calls, with the number of each call.
 
     Raises:
-        MalformedAnswerError: The answer has another form.
+        MalformedAnswerError: The answer does not have the expected form.
     """
     try:
         return _converted(answer, _Kept).kept

@@ -1,7 +1,7 @@
-"""Finds forbidden changes of arguments by a call.
+"""Finds forbidden changes that a call makes to arguments.
 
-Arguments that the candidate may not change must keep their elements and their shape, and no store
-may hit them. No call may write between the elements of a view.
+Arguments that the candidate may not change must keep their elements and their shape, and must not
+be stored to. No call may write between the elements of a view.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ttools.verifier.workers.results import flat
 def changed_arguments(
     sent: dict[str, Any], answer: dict[str, Any], inplace: list[str]
 ) -> list[Mismatch]:
-    """Return the forbidden changes of arguments by a call.
+    """Return the forbidden changes that a call makes to arguments.
 
     Args:
         sent: Arguments before the call.
@@ -77,7 +77,7 @@ def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
 
 
 def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
-    """Return the bytes of a storage as it was sent, but with the elements of `now`."""
+    """Return the bytes of a storage as it was sent, but with `now` as the tensor's elements."""
     if 0 in image.spec.strides:
         return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
     tensor = tensor_of(replace(image, requires_grad=False))

@@ -1,9 +1,10 @@
 """Describes for which sizes and parameters a failure occurs, by the simplest condition.
 
 Starting from the reduced inputs of a failure, each parameter of `inputs` is changed alone, to find
-those on which the failure depends; then pairs of these. For a kernel that loads one scale for each
-block of K, the failure at `group=16, block_k=32` depends on both, and their nine combinations are
-separated by `block_k > group`.
+the parameters on which the failure depends; then pairs of these parameters are changed. For
+example, if a kernel loads one scale for each block of K, the failure at `group=16, block_k=32`
+depends on both parameters, and the condition `block_k > group` separates their nine combinations
+into failing and passing ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ttools.core.separation import separating_condition
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 
-#: Maximum number of values of a parameter that are combined with those of another one.
+#: Maximum number of values of a parameter that are combined with values of another parameter.
 _MOST_COMBINED = 4
 #: Sizes that distinguish conditions on divisibility.
 _FAR = (8, 16, 24, 48, 64, 96, 128, 192, 256)
@@ -66,7 +67,7 @@ class _Grid:
         self.names = [*domain.sizes, *domain.choices]
 
     def near(self, name: str) -> list[Any]:
-        """Return values of a parameter: all values of a list, or sizes near that of the case."""
+        """Return values of a parameter: all values of a list, or sizes near that in the case."""
         if name in self._domain.choices:
             return [self._value(name, number) for number in range(len(self._domain.choices[name]))]
         own = self._case.sizes[name]
@@ -82,7 +83,7 @@ class _Grid:
         return sorted({size for size in sizes if max(low, 1) <= size <= high})
 
     def depends_on(self, name: str, values: Sequence[Any]) -> bool:
-        """Return whether the case does not fail with some of the values of a parameter."""
+        """Return whether some of the values of a parameter make the case pass."""
         return False in [self.outcome({name: value}) for value in values]
 
     def nearest(self, name: str, values: list[Any]) -> list[Any]:
@@ -93,7 +94,7 @@ class _Grid:
         return values[first : first + _MOST_COMBINED]
 
     def outcome(self, changed: dict[str, Any]) -> bool | None:
-        """Return whether the case fails with other values; None if it cannot be decided."""
+        """Return whether the case fails with changed values; None if it cannot be decided."""
         key = tuple(changed.get(name, self._own(name)) for name in self.names)
         if key == tuple(map(self._own, self.names)):
             return True
@@ -105,7 +106,12 @@ class _Grid:
         return self._outcomes[key]
 
     def described(self, names: Sequence[str], points: Sequence[dict[str, Any]]) -> str:
-        """Return the clause for the condition on some parameters that separates points."""
+        """Return a clause with the condition that separates failing from passing points.
+
+        Args:
+            names: Parameters on which the condition may depend.
+            points: Values of these parameters to try.
+        """
         decided = [(point, outcome) for point in points for outcome in [self.outcome(point)]]
         failing = [point for point, outcome in decided if outcome]
         passing = [point for point, outcome in decided if outcome is False]
@@ -122,7 +128,7 @@ class _Grid:
         return self._value(name, self._case.choices[name])
 
     def _value(self, name: str, number: int) -> Any:
-        """Return a value as a number, if it is one, or its label."""
+        """Return a value of a parameter: the number if it is a number, otherwise its label."""
         literal = self._domain.literals.get(name, [""] * (number + 1))[number]
         try:
             value = ast.literal_eval(literal)

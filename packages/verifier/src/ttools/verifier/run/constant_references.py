@@ -1,7 +1,7 @@
 """Finds inputs for which a correct reference proves nothing, because its results are constant.
 
 If a reference underflows to 0 in every element, a candidate that computes something else may
-underflow as well, and the comparison cannot distinguish them. Notes describe only cases with the
+underflow as well, and the comparison cannot distinguish the two. Notes describe only cases with the
 values that `inputs` returns, because special values are expected to lead to constants.
 """
 
@@ -21,7 +21,7 @@ from ttools.verifier.cases.tensors import elements, is_constant
 
 
 class ConstantReferences:
-    """Counts cases by the parameters of `inputs`, and those among them with constant results."""
+    """Counts cases by the parameters of `inputs`, and how many of them have constant results."""
 
     def __init__(self) -> None:
         self._special_values_differ = False
@@ -38,7 +38,8 @@ class ConstantReferences:
         """
         results = [elements(part["image"]) for part in right["given"] if part["kind"] == "tensor"]
         results = [result.reshape(-1) for result in results if result.numel() > 1]
-        # A result that replaces the elements of an argument differs from what was there.
+        # A constant result that replaces the elements of an argument still differs from the old
+        # elements.
         if not results or any(part["name"].endswith(" after the call") for part in right["given"]):
             return
         same = all(map(is_constant, results))
@@ -53,7 +54,7 @@ class ConstantReferences:
 
     @property
     def is_everywhere(self) -> bool:
-        """True if the reference was constant in all cases, also in those with special values."""
+        """True if the reference was constant in all cases, including those with special values."""
         return self._is_constant_for_inputs and not self._special_values_differ
 
     @property

@@ -29,7 +29,7 @@ _MISSING_BARRIER = "intra_program_race"
 
 
 def of_findings(findings: list[dict[str, Any]], fail_on: Severity = "error") -> list[Mismatch]:
-    """Return the failures among findings that do not depend on the results.
+    """Return the failures among findings that are failures whatever the results are.
 
     Args:
         findings: Findings of a call.
@@ -38,8 +38,9 @@ def of_findings(findings: list[dict[str, Any]], fail_on: Severity = "error") -> 
     problems = []
     for finding in findings:
         if finding["kind"] == "not_restored":
-            # The sanitizer only warns, because a script may restore the argument itself. On a GPU,
-            # the result of the first call would contain the effects of all timed launches.
+            # For the sanitizer this is only a warning, because a script may restore the argument
+            # itself. On a GPU, the result of the first call would contain the effects of all timed
+            # launches.
             problems.append(_mismatch("stale_state", finding))
         elif finding["kind"] == "timeout" and finding["severity"] == "error":
             problems.append(_mismatch("exception", finding))
@@ -82,9 +83,10 @@ def _mismatch(failure: str, finding: dict[str, Any], **evidence: Any) -> Mismatc
 
 
 def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Return findings that are failures only if values are wrong.
+    """Return findings that are failures only because values are wrong.
 
-    These are uninitialised memory and missing barriers, which then explain the wrong values.
+    These are uninitialised memory and missing barriers, which in this case explain the wrong
+    values.
     """
     if not any(mismatch.failure in ("wrong_values", "unwritten") for mismatch in wrong):
         return []
@@ -98,9 +100,10 @@ def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mis
 
 
 def of_doubtful(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Return the findings of races and uninitialised memory, whatever their severity.
+    """Return findings of races and uninitialised memory of any severity.
 
-    Wrong results of a kernel with such findings do not indicate a defect of the compiler.
+    If a kernel with such findings has wrong results, these do not indicate a defect of the
+    compiler.
     """
     classes = {"uninit_read": "unwritten", "unwritten_output": "unwritten"}
     classes |= dict.fromkeys(RACES | {_MISSING_BARRIER}, "race")

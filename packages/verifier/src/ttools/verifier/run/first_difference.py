@@ -1,8 +1,8 @@
 """Finds the first value of a kernel that differs between a GPU and the engine, from logs of both.
 
 The permitted difference of floats is measured. The engine runs again with each value changed by
-about a rounding error, and with other values in undefined lanes. If an integer or the control flow
-of a program differs between these runs, then it depends on rounding and is not compared.
+about a rounding error, and with different values in undefined lanes. If an integer or the control
+flow of a program differs between these runs, it depends on rounding and is not compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _DamagedError(Exception):
 def first_difference(
     gpu: Sequence[Launch], engine: Sequence[Launch], perturbed: Sequence[Sequence[Launch]]
 ) -> Found:
-    """Find the first difference: in the earliest launch, in the program with the lowest number.
+    """Find the first difference, in the earliest launch and the program with the lowest number.
 
     Args:
         gpu: Logs of the launches of a call on the GPU.
@@ -120,7 +120,7 @@ class _Log:
 
     Args:
         data: Bytes of the log.
-        blocks: Layouts of entries; the first has number 1.
+        blocks: Layouts of the log's entries; the first layout has number 1.
     """
 
     def __init__(self, data: bytes, blocks: Sequence[dict[str, Any]]) -> None:
@@ -128,7 +128,7 @@ class _Log:
         self._at = 0
 
     def _next(self) -> int:
-        """Return the block of the next entry; 0 if there is none or it did not fit in the log."""
+        """Return the next entry's block; 0 if there is no entry or it did not fit in the log."""
         number = int.from_bytes(self._data[self._at : self._at + 8], "little")
         if number > len(self._blocks):
             raise _DamagedError
@@ -138,8 +138,8 @@ class _Log:
         """Yield, for each value, the number of its site and the memory that begins with it.
 
         Args:
-            inside: Blocks whose entries are read, up to the first entry of another block; None
-                for all.
+            inside: Blocks whose entries are read, up to the first entry of a block that is not
+                among them; None to read the entries of all blocks.
         """
         while (number := self._next()) and (inside is None or number in inside):
             block = self._blocks[number - 1]
@@ -186,7 +186,7 @@ def _in_program(
 def _difference(
     gpu: NDArray[Any], engine: NDArray[Any], perturbed: Sequence[NDArray[Any]], site: dict[str, Any]
 ) -> str:
-    """Describe the difference of a value; return "" if there is none."""
+    """Describe how a value differs between the GPU and the engine; empty if it does not differ."""
     if gpu.dtype.kind in "biu":
         steady = np.logical_and.reduce([run == engine for run in perturbed] or [engine == engine])
         wrong = (gpu != engine) & steady
@@ -196,7 +196,8 @@ def _difference(
             spread = np.zeros(len(other))
             for run in perturbed:
                 near = run.astype(np.float64)
-                # A value that is infinite or NaN in only some of the runs may be anything.
+                # If a value is infinite or NaN in only some of the runs, it may have any value on
+                # the GPU.
                 off = np.where(_alike(near, other), 0, np.abs(near - other))
                 spread = np.maximum(spread, np.where(np.isnan(off), np.inf, off))
             steps = _step(engine.dtype) * np.abs(other) + np.finfo(np.float32).tiny

@@ -1,9 +1,9 @@
-"""Runs the candidate on a GPU and compares the outcome with that on the engine.
+"""Runs the candidate on a GPU and compares the outcome with the outcome on the engine.
 
-A case that fails on both is a defect of the kernel. If a case fails on the GPU only, and the engine
+If a case fails on both, the kernel has a defect. If a case fails only on the GPU, and the engine
 finds neither races nor uninitialised memory, then the compiler or the hardware is suspected. The
-launch is then repeated with other numbers of warps and stages, its values are stored to find the
-first that differs, and a text for an issue is written.
+launch is then repeated with different numbers of warps and stages, its values are stored to find
+the first value that differs, and a text for an issue is written.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class Gpu:
         self.is_inexact = False
 
     def run(self, case: Case, **request: Any) -> Trial:
-        """Run a case on the GPU; replace the process after an exception or a change of state."""
+        """Run a case on the GPU.
+
+        The process is replaced after a failure that may affect later cases, such as an exception.
+        """
         trial = self._trials.run(case, self._worker, **request)
         if trial.unsupported or not trial.classes <= {"wrong_values", "unwritten", "layout"}:
             self._renew()

@@ -1,7 +1,7 @@
 """Makes choices that no candidate can predict: random sizes, and inputs of replays.
 
-All of them follow from one seed, which the report contains, so that a run can be repeated. The seed
-is in a separate process (`workers/hidden.py`).
+All choices follow from one seed, which the report contains, so that a run can be repeated. The seed
+is held in a separate process (`workers/hidden.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HiddenNumbers:
     def next(self, purpose: str) -> int:
         """Return the next 64-bit number for a purpose.
 
-        Numbers for one purpose do not depend on how many were drawn for others.
+        Numbers for one purpose do not depend on how many numbers were drawn for other purposes.
 
         Raises:
             WorkerEndedError: The process has ended.
@@ -38,7 +38,7 @@ class HiddenNumbers:
         return number
 
     def several(self, purpose: str, count: int) -> Iterator[int]:
-        """Yield numbers for a purpose, each of which is drawn when it is needed."""
+        """Yield numbers for a purpose; each number is drawn only when it is needed."""
         for _ in range(count):
             yield self.next(purpose)
 

@@ -1,8 +1,8 @@
 """Finds arguments on which the results of a reference do not depend.
 
 If an argument has no influence on the expected results, a candidate that uses it wrongly passes.
-The plan contains calls in which one argument has other values than in an earlier call and all
-others have the same. Their expected results are compared with those of the earlier call.
+The plan contains calls in which one argument has different values from those in an earlier call,
+while all other arguments have the same values. The expected results of both calls are compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class IndependentReferences:
 
     def __init__(self, inplace: Sequence[str]) -> None:
         self._inplace = frozenset(inplace)
-        #: Results of calls with the values that `inputs` returns.
+        #: Results of calls with the values that `inputs` returns, by the parameters and the seed.
         self._plain: dict[str, list[bytes]] = {}
-        #: Arguments of which some result was computed, in any case.
+        #: Arguments from which some result was computed, in at least one case.
         self._used: set[str] = set()
-        #: By argument: the parameters of `inputs` for which the results do not depend on it, and
-        #: whether the reference computes with it for these parameters.
+        #: For each argument: the parameters of `inputs` for which the results do not depend on it,
+        #: and whether the reference computes with it for these parameters.
         self._independent: dict[str, tuple[str, bool]] = {}
         self._dependent: set[str] = set()
 
@@ -92,7 +92,7 @@ class IndependentReferences:
 
 
 def _has_floats(value: Any) -> bool:
-    """Return whether an argument is a tensor of floats, whose values the plan changes."""
+    """Return whether an argument is a non-empty tensor of floats, whose values the plan changes."""
     if not isinstance(value, TensorImage):
         return False
     return dtype_of(value.dtype).is_floating_point and 0 not in value.shape

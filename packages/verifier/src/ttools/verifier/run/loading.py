@@ -1,8 +1,8 @@
 """Loads the files of a verification, with the CPU in place of a GPU if they need one.
 
 Files may use a CUDA device while they are loaded, for example to read the number of
-multiprocessors, and functions that draw inputs may use one, too. If this fails and there is no GPU,
-the files are loaded again under the device map.
+multiprocessors. Functions that draw inputs may also use one. If this fails and there is no GPU, the
+files are loaded again under the device map.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def loaded_reference(processes: Processes, seed: int) -> _Loaded:
 
     Args:
         processes: Starts the reference's process.
-        seed: Seed of the plan, whose first case is drawn to test the files.
+        seed: Seed of the plan; the plan's first case is drawn to test the files.
 
     Raises:
         UsageError: The reference or the inputs cannot be loaded.
@@ -52,7 +52,7 @@ def loaded_candidate(processes: Processes) -> Worker:
     """Start a process of the candidate.
 
     Args:
-        processes: Starts the process; its device is `cuda` afterwards if the file needs it.
+        processes: Starts the process; if the file needs CUDA, its `device` is `cuda` afterwards.
 
     Raises:
         NotLoadedError: The candidate's file raises an exception.

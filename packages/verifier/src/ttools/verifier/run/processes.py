@@ -27,10 +27,10 @@ from ttools.verifier.workers.hidden import Hidden
 from ttools.verifier.workers.reference import Reference
 from ttools.verifier.workers.replayer import Replayer
 
-#: Factor of the time limits after a launch or a call has exceeded its limit.
+#: Factor by which time limits are shortened after a launch or a call has exceeded its limit.
 _SHARE_OF_TIME = 0.1
-#: Share of the memory limit that an answer of a candidate may have. The process that reads it needs
-#: twice as much memory.
+#: Share of the memory limit that the size of a candidate's answer may reach. The process that reads
+#: the answer needs twice as much memory as the answer.
 _SHARE_OF_MEMORY = 0.25
 #: Maximum number of processes and threads of an isolated candidate.
 _MOST_PROCESSES = 512
@@ -53,8 +53,8 @@ class Subject:
     def is_source(self, file: str) -> bool:
         """Return whether a file is a Python file that a trusted process may read for a report.
 
-        These are files in the candidate's folder and its subfolders, and installed modules. The
-        process of a candidate chooses the name, so names of devices and pipes must be rejected.
+        Such files are those in the candidate's folder and its subfolders, and installed modules.
+        The process of a candidate chooses the name, so names of devices and pipes must be rejected.
         """
         path = Path(file)
         own = Path(self.candidate.rpartition(":")[0]).resolve().parent
@@ -80,7 +80,8 @@ class Processes:
     Attributes:
         device: Device of the candidate's tensors: `cuda` if the CPU stands in for a GPU.
         is_mapped: If True, the CPU stands in for a GPU in the reference's process.
-        is_endless: If True, a launch or a call exceeded its time limit, so others get less time.
+        is_endless: If True, a launch or a call has exceeded its time limit, so later ones get less
+            time.
     """
 
     def __init__(self, subject: Subject, options: VerifyOptions) -> None:
@@ -120,7 +121,7 @@ class Processes:
         return worker
 
     def reference(self, is_mapped: bool = False) -> tuple[Worker, dict[str, Any]]:
-        """Start a process that loads the reference, and return it with the contents of the files.
+        """Start a process that loads the reference; return it with what it found in the files.
 
         Args:
             is_mapped: If True, the CPU stands in for a GPU.
@@ -160,13 +161,14 @@ class Processes:
         return worker
 
     def replayer(self) -> Worker:
-        """Start a process that executes plans and imports none of the files.
+        """Start a process that executes plans and imports none of the user's files.
 
         Raises:
             NotLoadedError: The process could not prepare itself.
             WorkerEndedError: The process ended, or exceeded its time limit.
         """
-        # Only an isolated candidate cannot write native code to the user's cache.
+        # The cache is used only if the candidate is isolated; otherwise the candidate could write
+        # native code to the user's cache.
         has_cache = not self.not_isolated and self._options.on == "cpu"
         replayer = Replayer(
             self._options.launch_seconds, self._subject.is_source, has_cache=has_cache

@@ -1,4 +1,4 @@
-"""Checks that a Triton kernel computed a result, and not torch or other code such as C.
+"""Checks that a result was computed by a Triton kernel, and not by torch or other code such as C.
 
 A wrapper may allocate, copy, view and convert tensors. It may also compute on few elements with
 torch, and return results for empty inputs without a launch. The work of all operators of a call is
@@ -21,21 +21,23 @@ from ttools.verifier.replay.work import COMBINING, ORDERS, REDUCTIONS, TESTS
 from ttools.verifier.workers.operators import LEAVING
 from ttools.verifier.workers.results import GRADIENT
 
-#: Torch may compute on fewer elements than this share of those that a result requires, as
-#: preparation.
+#: Torch may compute, as preparation, on fewer elements than this share of the elements that a
+#: result requires.
 _SHARE = 0.25
-#: Torch may always compute on fewer elements than this. Smaller parts of results require no work.
+#: Torch may always compute on fewer elements than this number. Parts of results with fewer elements
+#: require no work.
 _FEWEST = 8
-#: Number of elements that the written test of a failure assumes for one part of a result that has
-#: several parts, such as `result[0]`.
+#: If a result has several parts, such as `result[0]`, the test that is written for a failure
+#: assumes this number of elements for a part.
 _OF_A_PART = 4
-#: Torch may compare or test fewer floats than this number of times the largest tensor. Many
-#: comparisons with constants compute a function that has few values.
+#: Torch may compare or test fewer floats than this number times the number of elements of the
+#: largest tensor. With many comparisons with constants, torch could compute a function that has few
+#: different values.
 _MOST_TESTS = 6
 #: Number of operators that a message names.
 _MOST_NAMED = 3
 _INTEGERS = ("int", "uint", "bool")
-#: Torch may move fewer elements of a result than this share, if the reference only moves elements.
+#: If the reference only moves elements, torch may move fewer elements than this share of a result.
 MOVED_SHARE = 0.25
 
 
@@ -73,7 +75,8 @@ def work_of_torch(
     are_integers = all(image.dtype.startswith(_INTEGERS) for image in images.values())
     needed = set(right["operators"])
     is_moving = only_moves(right)
-    # Torch has several operators that sort or compare.
+    # Torch has several operators that sort or compare; if the reference uses one of them, all count
+    # as needed.
     if needed & ORDERS and not are_integers:
         needed |= ORDERS
     elif needed <= REARRANGING | SELECTING | TESTS | COMBINING:
@@ -82,14 +85,14 @@ def work_of_torch(
     tested = 0
     for name, floats, compared, every in answer["operators"]:
         # Comparisons of floats, operators on integers, and moves count as preparation of a launch
-        # unless the reference uses them, too. Moves always count as preparation if the reference
+        # unless the reference also uses them. Moves always count as preparation if the reference
         # computes anything.
         others = every if are_integers else compared
         if name in REARRANGING:
             others = every if is_moving else 0
         work[name] = max(floats, others if name in needed else 0)
         tested += compared
-    # Each of these products is all of the work that the gradient requires.
+    # Each of these products does all of the work that the gradient requires.
     for part, name, count, _ in answer.get("finished_by", ()):
         if name not in REDUCTIONS and part in right.get("plain_gradients", ()):
             work[name] = work.get(name, 0) + count
@@ -127,9 +130,10 @@ def work_of_torch(
 
 
 def _depends_on_nothing(right: dict[str, Any], counts: dict[str, int]) -> bool:
-    """Return whether a result depends on an argument without elements.
+    """Return whether a result depends on an argument that has no elements.
 
-    Other arguments may always be empty, such as those that stand for "no bias".
+    Arguments on which no result depends may always be empty, such as those that stand for "no
+    bias".
     """
     empty = {name for name, count in counts.items() if count == 0}
     sources = right.get("sources")
@@ -152,7 +156,7 @@ class FinishingWork:
 
     @property
     def text(self) -> str:
-        """Describe the operators and their share of all work."""
+        """Describe the operators and the share of their work in the reference's work."""
         text = f"{_listed(list(self.operators))} on {self.elements:,} elements"
         if not self.operations:
             return text
@@ -185,7 +189,7 @@ class Reduction:
         part: Name of the part.
         operators: Names of the reductions.
         elements: Number of elements that they reduce.
-        length: Largest number of elements that they combine to one.
+        length: Largest number of elements that they combine into one.
         operations: Number of operations of the reference for this part.
     """
 
@@ -202,7 +206,7 @@ class Reduction:
 
     @property
     def problem(self) -> Mismatch:
-        """The failure if torch reduces too many elements."""
+        """The failure to report if torch reduces too many elements."""
         detail = (
             f"torch computes: {_listed(list(self.operators))} on {self.elements:,} elements, where "
             f"the reference needs {self.operations:,} operations for {self.part}"
@@ -218,12 +222,12 @@ def reductions_of(
     Args:
         answer: Answer of the candidate's process, or of the process that executes plans.
         right: Answer of the reference's process.
-        images: Arguments that are tensors, by name. If the operations of the reference are unknown,
-            the largest argument counts instead.
+        images: Arguments that are tensors, by name. If the number of the reference's operations is
+            unknown, the size of the largest argument is used instead.
     """
     largest = max((math.prod(image.shape) for image in images.values()), default=0)
-    # A part for which the reference has no operations depends on upstream gradients only, which
-    # have the shapes of the results.
+    # If the reference has no operations for a part, the part depends only on upstream gradients,
+    # which have the shapes of the results.
     upstream = max(
         (
             math.prod(part["shape"])
@@ -254,10 +258,12 @@ def reductions_of(
 
 
 def _required(right: dict[str, Any], counts: dict[str, int]) -> Iterator[int]:
-    """Yield numbers of elements on which kernels must compute; the smallest one counts.
+    """Yield numbers of elements on which kernels must compute; the smallest number is decisive.
 
-    Each part of a result requires as many as it has, or as an argument on which it depends, but no
-    more than the floats that the reference computes for it. The same holds for the whole result.
+    A part of a result requires at least as many elements as it has. If an argument on which it
+    depends is larger, the part requires the number of elements of this argument, but no more than
+    the floats that the reference computes for the part. The whole result requires no more than the
+    floats that the reference computes for it.
 
     Args:
         right: Answer of the reference's process.

@@ -1,11 +1,11 @@
 """Decides whether torch may finish results by reductions of what kernels have computed.
 
 A kernel that divides a sum among several programs leaves partial results, which torch may add up.
-Where torch reduces a small part of what the reference computes, a note describes this work. For
-small inputs, the share is large although the kernel is the same: four programs that divide a sum of
-two terms leave four partial results. Therefore as many partial results as at inputs for which the
-share is small are permitted at all inputs. More of them are a failure, because a kernel that only
-encodes elements could leave the whole sum to torch.
+Where torch reduces only a small part of what the reference computes, a note describes this work.
+For small inputs, this share is large although the kernel is the same: four programs that divide a
+sum of two terms leave four partial results. Therefore the number of partial results that occurs for
+inputs with a small share is permitted for all inputs. More partial results are a failure, because a
+kernel that only encodes elements could leave the whole sum to torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Reductions:
 
     def __init__(self) -> None:
         self.largest = FinishingWork()
-        #: By part of a result: the largest number of partial results where the share is small.
+        #: For each part of a result: the largest number of partial results in calls where the share
+        #: is small.
         self._lengths: dict[str, int] = {}
         self._large: list[tuple[Reduction, Case]] = []
 

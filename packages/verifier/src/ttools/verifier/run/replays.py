@@ -1,4 +1,4 @@
-"""Repeats calls of a candidate in a process that never imports it, mostly on other inputs.
+"""Repeats calls of a candidate in a process that never imports it, mostly on different inputs.
 
 A candidate's process sends a plan of each call, see `replay/plan.py`. A trusted process executes
 the plan on inputs that this module chooses, and the result must equal that of the reference. A
@@ -6,10 +6,10 @@ result that was computed elsewhere or remembered can only be a constant of the p
 for inputs that the candidate never saw. No claim of the candidate's process can turn a wrong plan
 into a correct one.
 
-Each plan that differs from all earlier ones is executed on such inputs, even if the call had
-special values, because a program may choose an honest plan for these only. The plan is then
-executed without its launches: if the results stay the same, the launches compute nothing. The same
-is true of launches that only copy what torch has moved.
+Each plan that differs from all earlier ones is executed on such inputs. This is done even if the
+call had special values, because a program may choose an honest plan for special values only. The
+plan is then executed without its launches: if the results stay the same, the launches compute
+nothing. The launches also count as computing nothing if they only copy what torch has moved.
 """
 
 from __future__ import annotations
@@ -35,33 +35,35 @@ from ttools.verifier.run.trial import Trial, Trials, layouts
 from ttools.verifier.workers.replayer import digest_of
 from ttools.verifier.workers.results import PHASE, WEIGHT, flat
 
-#: Number of plans that are always executed on other inputs. Later plans are executed on other
-#: inputs only if they differ from earlier ones, or at random (see `_ONE_IN`).
+#: Number of plans that are always executed on new inputs. Later plans are executed on new inputs
+#: only if they differ from earlier plans, or at random (see `_ONE_IN`).
 _FIRST_UNSEEN = 6
-#: One in this many of the remaining plans, and of those of calls with special values, is executed
-#: on other inputs with the same special values, at random.
+#: Of the remaining plans, one in this many is chosen at random and executed on new inputs. If its
+#: call had special values, the new inputs have the same special values.
 _ONE_IN = 4
-#: The first plans, and one in `_ONE_IN` of the others, are also executed with zeros, and with
-#: another byte of at most `_BYTES`, in new memory. Repeated, such bytes are numbers of both signs.
+#: The first plans, and one in `_ONE_IN` of all later plans, are also executed twice with new memory
+#: that is filled: with zeros, and with a different byte of at most `_BYTES`. Numbers that consist
+#: of such bytes may have either sign.
 _FIRST_FILLED, _BYTES = 2, 0xFE
-#: Attempts to draw inputs that differ from those that the candidate received.
+#: Maximum number of attempts to draw inputs that differ from those that the candidate received.
 _MOST_DRAWS = 4
-#: Values of other inputs if the drawn ones are the same for each seed.
+#: Kind of values for new inputs if the drawn values are the same for every seed.
 _DIFFERENT = "positive"
-#: Values with which a plan is executed again to show that its kernels do nothing. A kernel that
-#: changes few elements, such as a clamp, may have nothing to do for one input.
+#: Kinds of values with which a plan is executed again to show that its kernels do nothing. Several
+#: are needed, because a kernel that changes few elements, such as a clamp, may have nothing to do
+#: for one input.
 _VALUES = ("scaled", "negative", "mixed sizes", "nan", "infinities", *["drawn"] * 9)
-#: No more plans are executed after the process that executes them has ended this many times.
+#: After the process that executes plans has ended this many times, no more plans are executed.
 _MOST_ENDS = 3
 #: Classes of failures of a repeated call that the kernel itself causes.
 _OWN_CLASSES = ("memory", "race", "not_computed_by_kernel")
-#: Constants of more bytes than this share of the largest argument may contain a result.
+#: Constants that take more bytes than this share of the largest argument may contain a result.
 _SHARE = 0.25
-#: Bytes that a number takes, and bytes of numbers that any plan may contain.
+#: Number of bytes that a number takes, and number of bytes of numbers that any plan may contain.
 _NUMBER_BYTES, _LEAST_DATA = 4, 512
 #: Calls that take less time than this, in seconds, are repeated by code that is not optimised.
 _QUICK_S = 1.0
-#: Share of a result that torch must have moved, if the reference computes.
+#: Share of a result that torch must have moved for a failure, if the reference computes.
 _NEARLY_ALL = 0.95
 #: Results of fewer elements are not compared with constants.
 _TELLING = 8
@@ -71,18 +73,18 @@ class Replays:
     """Executes the plans of one verification.
 
     Args:
-        processes: Starts the process that executes them.
+        processes: Starts the process that executes the plans.
         trials: Runs and compares calls.
-        anew: Runs a case, optionally with other inputs, in a new process of the candidate.
+        anew: Runs a case, optionally with different inputs, in a new process of the candidate.
         hidden: Makes the choices that no candidate can predict.
         reductions: Collects the work by which torch finishes results.
 
     Attributes:
         cases: Number of cases whose plan was executed.
-        unseen: Number of those that were executed on inputs that the candidate never saw.
+        unseen: Number of cases whose plan was executed on inputs that the candidate never saw.
         sizes: Sizes of the cases whose plan was executed with all of its launches.
-        reasons: Reasons why plans were not executed, or only on known inputs, with the
-            number of cases.
+        reasons: Reasons why plans were not executed, or only on known inputs, each with the number
+            of cases.
     """
 
     def __init__(
@@ -97,9 +99,10 @@ class Replays:
         self._reductions = reductions
         self._worker: Worker | None = None
         self._ends = 0
-        #: Reason why no process executes plans any more.
+        #: Reason why plans are no longer executed.
         self._ended = "the process that executes plans was terminated too often"
-        #: Digests of the plans whose results were correct on other inputs, and of their constants.
+        #: Digests of the plans whose results were correct on new inputs, and of the constants of
+        #: these plans.
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
         self.cases = self.unseen = self._executions = 0
@@ -112,7 +115,7 @@ class Replays:
         failures = self._checked(case, trial)
         self.cases += self._executions > before
         if self._executions == before:
-            self._reductions.count(case, trial)  # only the candidate's process has made the call
+            self._reductions.count(case, trial)  # only the candidate has made the call
         return failures
 
     def _checked(self, case: Case, trial: Trial) -> list[tuple[Mismatch, Case]]:
@@ -150,14 +153,14 @@ class Replays:
 
     @property
     def is_verified(self) -> bool:
-        """True if each plan was executed, and each could be executed on other inputs."""
+        """True if each plan was executed, and each could be executed on new inputs."""
         return bool(self.unseen) and not self.reasons
 
     # ---- one plan
     def _check_on_known_inputs(
         self, case: Case, trial: Trial, answer: dict[str, Any], why: str
     ) -> list[tuple[Mismatch, Case]]:
-        """Execute a plan for which there are no other inputs, without results as constants."""
+        """Execute a plan without new inputs; constants that may be its results are set to zero."""
         self.reasons[why] += 1
         results = self._possible_results(trial, answer["constants"])
         if results:
@@ -192,17 +195,17 @@ class Replays:
         *,
         is_new: bool,
     ) -> tuple[list[tuple[Mismatch, Case]], bool]:
-        """Execute a plan on other inputs, which have no special values.
+        """Execute a plan on new inputs, which have no special values.
 
         Args:
-            case: Case of the other inputs.
+            case: Case of the new inputs.
             sent: The arguments of that case.
-            trial: The call with the plan.
+            trial: The call from which the plan was recorded.
             answer: Answer about the plan from the process that executes plans.
             is_new: If True, the plan is also executed without its launches.
 
         Returns:
-            The failures, and whether the results were correct on the other inputs.
+            The failures, and whether the results were correct on the new inputs.
         """
         phase = _phase_of(case, answer["reads"])
         again = self._execute(case, sent, None, phase)
@@ -212,7 +215,8 @@ class Replays:
             return self._check_seen(case, trial), False
         fixed, is_all = _fixed_parts(trial.right, again.right)
         tables = dict(again.tables)
-        # A wrapper may return tables of integers, such as offsets, beside the results of kernels.
+        # A wrapper may return tables of integers, such as offsets, in addition to the results of
+        # kernels.
         copied = {part for part in fixed & tables.keys() if is_all or _is_float(again, part)}
         if fixed and answer["reads"] and not again.problems and (is_all or not copied):
             listed, part = _listed(answer["reads"]), min(fixed)
@@ -246,9 +250,9 @@ class Replays:
     def _depends_on_new_memory(
         self, case: Case, sent: dict[str, Any], right: Any, phase: float
     ) -> Mismatch | None:
-        """Return a failure if a correct plan is wrong with other contents of new memory.
+        """Return a failure if a correct plan becomes wrong with different contents of new memory.
 
-        Candidates are called with NaN in new memory, by which the checks recognise it.
+        Candidates are called with new memory that contains NaN, by which the checks recognise it.
         """
         number = self._hidden.next("fill")
         if self.unseen > _FIRST_FILLED and number % _ONE_IN:
@@ -264,13 +268,13 @@ class Replays:
     def _check_special(
         self, case: Case, trial: Trial, fresh: Case, reads: list[str], *, is_only: bool
     ) -> list[tuple[Mismatch, Case]]:
-        """Execute a plan on other inputs with the same kinds of special values.
+        """Execute a plan on new inputs with the same kinds of special values.
 
         Args:
             case: Case of the call.
-            trial: The call with the plan.
-            fresh: The same case with another seed.
-            reads: Arguments that keep their values.
+            trial: The call from which the plan was recorded.
+            fresh: The same case with a different seed.
+            reads: Names of the arguments that keep their values.
             is_only: If True, the plan has not been executed for this case before.
         """
         fresh = replace(fresh, values=case.values, values_of=case.values_of)
@@ -288,7 +292,7 @@ class Replays:
     def _attributed(
         self, case: Case, sent: dict[str, Any], again: Trial
     ) -> list[tuple[Mismatch, Case]]:
-        """Return the failures of a plan whose results are wrong on other inputs."""
+        """Return the failures of a plan whose results are wrong on new inputs."""
         # If the candidate itself also fails on these inputs, its own failures are reported.
         own = self._anew(case, sent=sent)
         if own.problems:
@@ -312,13 +316,13 @@ class Replays:
             sent: The arguments of that case.
             right: Answer of the reference's process for these arguments.
             kept: Names of the arguments that keep their values.
-            phase: Number of the choice of the weights of results.
+            phase: Phase of the weights of results.
             shows: Returns whether an execution shows the defect; None if its inputs do not decide
-                that.
+                this.
             how: How the plan is executed, see `Trials.repeat`.
         """
         if self._trials.is_of_one(case):
-            return False  # for one element, many functions return it unchanged
+            return False  # many functions return a single element unchanged
         kept_values = {key: value for key, value in sent.items() if key in kept}
         trial = self._execute(case, sent, right, phase, **how)
         is_shown, compared = shows(trial), 0
@@ -352,7 +356,7 @@ class Replays:
     def _other_inputs(
         self, case: Case, trial: Trial, reads: list[str]
     ) -> tuple[tuple[Case, dict[str, Any]] | None, str]:
-        """Return other inputs of the same layouts, or the reason why there are none."""
+        """Return new inputs with the same layouts, or the reason why there are none."""
         if not self._trials.is_seeded:
             return (
                 None,
@@ -376,19 +380,20 @@ class Replays:
             if sent != own:
                 return (fresh, sent), ""
         assert sent is not None
-        if _count_of(sent) < _TELLING:  # equal by chance, or no tensors at all
-            # If all elements are one that `inputs` fixes, such as an expanded zero, it is changed.
+        if _count_of(sent) < _TELLING:  # the values are equal by chance, or there are no tensors
+            # If `inputs` always returns the same few values, such as an expanded zero, they are
+            # changed here.
             fresh = replace(fresh, values=_DIFFERENT)
             return (fresh, self._drawn(fresh, trial, reads) or sent), ""
         return None, "`inputs` returns the same values for different seeds"
 
     def _drawn(self, case: Case, trial: Trial, reads: list[str]) -> dict[str, Any] | None:
-        """Return inputs with the layouts and numbers of a call; None if they have others.
+        """Return inputs with the same layouts and numbers as a call; None if they cannot be drawn.
 
         Args:
             case: Case for which inputs are drawn.
             trial: The call whose layouts and numbers the inputs must have.
-            reads: Arguments that keep the values of the call.
+            reads: Names of the arguments that keep the values of the call.
         """
         sent = self._trials.drawn(case)
         if "error" in sent:
@@ -402,9 +407,9 @@ class Replays:
         return self._hidden.next("inputs") >> 33
 
     def _possible_results(self, trial: Trial, constants: list[Any]) -> list[bytes]:
-        """Return digests of constants that no correct plan contains and that may be a result.
+        """Return digests of constants that may be a result and that occur in no correct plan.
 
-        These are constants that are large compared with the arguments, or equal to a result.
+        These constants are large compared with the arguments, or equal to a result.
         """
         most = _most_bytes(trial)
         images = [part["image"] for part in trial.results if part["kind"] == "tensor"]
@@ -416,7 +421,7 @@ class Replays:
         ]
 
     def _much_data(self, trial: Trial, answer: dict[str, Any]) -> str:
-        """Return a reason if a plan may contain much data of arguments that keep their values.
+        """Return a reason if a plan may contain much data from arguments that keep their values.
 
         The host reads such arguments, and can compute with all of their elements.
         """
@@ -463,7 +468,7 @@ class Replays:
 
 
 def _most_bytes(trial: Trial) -> float:
-    """Return the number of bytes of constants that cannot contain a whole result of a call."""
+    """Return the size in bytes up to which constants cannot contain a whole result of a call."""
     sizes = [len(e.data) for v in trial.sent.values() for _, e in flat(v) if _is_image(e)]
     return max(8, _SHARE * max(sizes, default=0))
 
@@ -491,13 +496,13 @@ def _key_of(trial: Trial) -> bytes:
 
 
 def _phase_of(case: Case, reads: list[str]) -> float:
-    """Return the phase of the weights of results for other inputs, see `results.weights_of`."""
+    """Return the phase of the weights of results for new inputs, see `results.weights_of`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
 
 
 def _kept(reads: list[str]) -> set[str]:
-    """Return the arguments that keep their values, because the host reads parts of them."""
+    """Return the names of arguments that keep their values, as the host reads parts of them."""
     return {name.partition("[")[0] for name in reads}
 
 
@@ -506,9 +511,9 @@ def _listed(reads: list[str]) -> str:
 
 
 def _is_moved(trial: Trial) -> bool | None:
-    """Return whether torch moved a result instead of kernels; None if inputs do not show that.
+    """Return whether torch, not a kernel, moved a result; None if the inputs do not show this.
 
-    A wrapper may also return a tensor that it has moved, beside the results of kernels.
+    A wrapper may also return a tensor that it has moved, in addition to the results of kernels.
     """
     is_right = _is_right(trial)
     if not is_right:
@@ -524,7 +529,7 @@ def _is_moved(trial: Trial) -> bool | None:
 
 
 def _is_right(trial: Trial) -> bool | None:
-    """Return whether the result of a plan is right; None if its inputs do not show that."""
+    """Return whether the result of a plan is correct; None if the inputs do not show this."""
     if trial.skipped or trial.unsupported:
         return None
     if trial.classes - {"not_computed_by_kernel"}:
@@ -568,7 +573,7 @@ def _is_telling(image: TensorImage) -> bool:
 
 
 def _count_of(arguments: dict[str, Any]) -> int:
-    """Return the number of elements of all tensors that have a place of their own in memory."""
+    """Return the number of elements of all tensors, counting each place in memory only once."""
     parts = [part for key, value in arguments.items() for _, part in flat(value, key)]
     return sum(
         min(math.prod(part.shape), len(part.data) // part.spec.itemsize)
@@ -578,9 +583,10 @@ def _count_of(arguments: dict[str, Any]) -> int:
 
 
 def _has_data(value: Any) -> bool:
-    """Return whether an argument contains enough floats that a result may depend on them.
+    """Return whether an argument contains enough floats for a result to depend on them.
 
-    Bytes are often quantised floats. Integers of other types are lengths, offsets or indices.
+    Bytes count as floats, because they are often quantised floats. Integers of all other types are
+    lengths, offsets or indices.
     """
     images = [part for _, part in flat(value) if _is_image(part)]
     kinds = ("float", "bfloat", "complex", "int8", "uint8")

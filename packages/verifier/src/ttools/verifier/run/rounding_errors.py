@@ -19,20 +19,20 @@ _ONLY_ROUNDING = "only rounding errors make the result wrong: with exact arithme
 _NOT_ROUNDING = (
     "rounding errors are not the reason: the result is also wrong if the kernels compute exactly"
 )
-#: Kinds of findings that explain wrong values although rounding errors do not.
+#: Kinds of findings that can explain wrong values if rounding errors do not.
 _OTHER_KINDS = ("padded_lanes", "nan", "inf", "overflow")
 _WIDER = "keep values in float32 until the result is stored, also in tensors between launches"
-#: An output with a smaller error, in ulp, is as accurate as its type allows.
+#: An output whose error in ulp is smaller than this is as accurate as its type allows.
 _ROUNDED = 1.0
 
 
 def explained_by_rounding(problem: Mismatch, run: Callable[[str], Trial]) -> Mismatch:
-    """Return a failure with a sentence on its rounding errors, and with the line at fault.
+    """Return a failure with a sentence on its rounding errors, and with the line that causes them.
 
     Args:
         problem: A failure of the class `wrong_values`.
-        run: Repeats the case under the check `accuracy`: with exact results of launches if the
-            argument is `exact`, and with those of the kernels if it is `measured`.
+        run: Repeats the case under the check `accuracy`: with the exact results of launches if the
+            argument is `exact`, and with the results of the kernels if it is `measured`.
     """
     exact = run("exact")
     if not exact.accuracy or not exact.classes <= {"wrong_values"}:
@@ -49,7 +49,7 @@ def explained_by_rounding(problem: Mismatch, run: Callable[[str], Trial]) -> Mis
 
 
 def _without_rounding(problem: Mismatch, accuracy: dict[str, Any]) -> Mismatch:
-    """Return the failure of a case that is wrong with exact results, too."""
+    """Return the failure of a case that is still wrong if the results of launches are exact."""
     findings = accuracy["findings"]
     for finding in findings:
         if finding["kind"] in _OTHER_KINDS:
@@ -60,7 +60,7 @@ def _without_rounding(problem: Mismatch, accuracy: dict[str, Any]) -> Mismatch:
 
 
 def _without_finding(problem: Mismatch, outputs: list[dict[str, Any]]) -> Mismatch:
-    """Return the failure of a case in which no error of a launch is a finding."""
+    """Return the failure of a case in which no launch has an error that is a finding."""
     if not outputs:
         return replace(problem, rounding=_ONLY_ROUNDING)
     worst = max(outputs, key=lambda output: float(output["ulps"]))
@@ -75,7 +75,7 @@ def _without_finding(problem: Mismatch, outputs: list[dict[str, Any]]) -> Mismat
 
 
 def _in_line(where: str) -> str:
-    """Return an introduction that names the line of a place `FILE:LINE:COLUMN`; empty without."""
+    """Return an introduction that names the line of `FILE:LINE:COLUMN`; empty if there is none."""
     parts = where.rsplit(":", 2)
     return f"the errors arise in line {parts[1]}: " if len(parts) == 3 else ""
 

@@ -10,20 +10,21 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 
 T = TypeVar("T")
-#: Finite values that all differ. Other kinds differ in some elements only, which small tensors may
-#: not contain.
+#: A kind of finite values that are all different. Other kinds change only some elements, which
+#: small tensors may not contain.
 _DISTINCT = "graded"
 
 
 def shrunk(
     case: Case, domain: Domain, failure_of: Callable[[Case], T | None], tries: int
 ) -> tuple[Case, T] | None:
-    """Return the simplest case that still fails and its failure; None if no simpler case fails.
+    """Return the simplest case that still fails, with its failure; None if no simpler case fails.
 
     Args:
         case: Case that fails, which is not run again.
         domain: Domain of the inputs.
-        failure_of: Returns the failure of a case, or None if the case does not fail in this way.
+        failure_of: Returns the failure of a case, or None if the case does not fail in the same
+            way.
         tries: Maximum number of cases to run.
     """
     best: tuple[Case, T] | None = None
@@ -70,7 +71,7 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
 
 
 def _with_sizes(case: Case, sizes: dict[str, int]) -> Case:
-    """Return a case with other sizes; earlier calls with the same sizes get the new ones, too."""
+    """Return a case with new sizes; earlier calls with the same sizes also get the new sizes."""
     after = tuple(
         replace(earlier, sizes=sizes) if earlier.sizes == case.sizes else earlier
         for earlier in case.after

@@ -45,14 +45,14 @@ class Trial:
     Attributes:
         problems: Failures of the candidate.
         warnings: Warnings of the checks, in the form of failures.
-        skipped: Reason why the case has no verdict, such as an exception of the reference; empty
-            if it has one.
-        unsupported: Reason why the candidate could not be run or checked; empty if it was.
+        skipped: Reason why the case has no verdict, such as an exception of the reference; empty if
+            it has a verdict.
+        unsupported: Reason why the candidate could not be run or checked; empty if it could.
         constants: Integers that kernels were compiled for.
         kernels: Names of the kernels that ran.
         rounded_products: Places of the matrix products whose operands a GPU rounds to tf32.
-        configs: Integers that each configuration of the autotuners passes to kernels, by its
-            number.
+        configs: For each configuration of the autotuners, by its number, the integers that it
+            passes to kernels.
         launches: Number of launches of the call.
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
@@ -60,24 +60,25 @@ class Trial:
         findings: Findings of the checks, including those that are not failures.
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
-        log: Values that each launch computed, if the request was for a log.
-        accuracy: What the check `accuracy` has found, if the request was for it: `findings`,
-            `limits` (what it has not followed), and `outputs` with their largest errors.
+        log: Values that each launch computed, if the request asked for a log.
+        accuracy: What the check `accuracy` has found, if the request asked for it: `findings`,
+            `limits` (what the check could not follow), and `outputs` with their largest errors.
         is_idle: If True, a constant result was correct without a launch, although no input is
             empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
         is_gone: If True, the process has ended.
         sent: Arguments of the call.
         right: Answer of the reference's process.
-        largest_errors: Largest errors of the results in tolerances, see `compare`.
+        largest_errors: Largest errors of the results, as multiples of the tolerance; see `compare`.
         seconds: Duration of the call in seconds.
         replaced: Library functions that the candidate has replaced in its process.
         plan: Recorded plan of the call, see `replay/plan.py`; empty if there is none.
         no_plan: Reason why there is no plan.
         tables: Results of a repeated call that are copies of constants: name and description.
-        moved: Results of a repeated call that torch made of arguments by moves: name, operator,
-            whether a kernel has copied them, and the share of the elements.
-        finishing: The work of torch that finishes the results of kernels.
+        moved: Results of a repeated call that torch made from arguments by moving elements: name,
+            operator, whether a kernel has copied them, and the share of the elements that were
+            moved.
+        finishing: The work by which torch finishes the results of kernels.
         reductions: The reductions by which torch finishes parts of the result.
     """
 
@@ -125,8 +126,9 @@ class Trials:
         reference: Process that has loaded the reference.
         domain: Domain of the inputs.
         declared: Declarations about arguments in the files: `inplace` arguments may be changed,
-            `finite` arguments contain no NaN and no infinity, `contiguous` arguments are not
-            views, and pairs of `shared` arguments may be one tensor although one is changed.
+            `finite` arguments contain no NaN and no infinity, `contiguous` arguments are not views,
+            and two arguments that form a `shared` pair may be one tensor even if one of them is
+            changed.
 
     Attributes:
         fail_on: Lowest severity of findings that are failures.
@@ -147,10 +149,10 @@ class Trials:
         self.is_telling = False
         self.wants_plans = False
         self.has_candidate: bool = declared.get("has_candidate", False)
-        #: Bytes of results by process and call; None for results that alias an argument.
+        #: Bytes of each result, by process and call; None for results that alias an argument.
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
-        #: IDs of the worker processes that have been called, and the structure of the first call's
-        #: plan for each layout of arguments.
+        #: Ids of the worker processes that have been called; and, for each layout of arguments, the
+        #: structure of the plan of the first call.
         self._called_pids: set[int] = set()
         self._structures: dict[str, bytes] = {}
 
@@ -166,7 +168,7 @@ class Trials:
         return any(size < 2 <= ranges[name][1] for name, size in case.sizes.items())
 
     def drawn(self, case: Case) -> dict[str, Any]:
-        """Return the inputs of a case as images; the key `error` if they cannot be drawn.
+        """Return the inputs of a case as images; if they cannot be drawn, the key `error` says why.
 
         Raises:
             UsageError: The function that draws inputs does not return keyword arguments.
@@ -322,8 +324,8 @@ class Trials:
         """Make a call in a process while the reference's process evaluates the same arguments.
 
         Returns:
-            The reference's answer, the answer of the process, and the outcome of the case if one of
-            the two answers is missing.
+            The reference's answer, the answer of the other process, and the outcome of the case if
+            one of the two answers is missing.
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
@@ -462,9 +464,9 @@ class Trials:
         return results
 
     def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
-        """Return pairs of arguments of the same shape and type, which may be one tensor.
+        """Return pairs of arguments that have the same shape and type and may be one tensor.
 
-        Pairs with an argument that the call changes are included only if they are declared.
+        A pair with an argument that the call changes is included only if the pair is declared.
         """
         plain = {key: value for key, value in sent.items() if isinstance(value, TensorImage)}
         return [
@@ -487,10 +489,10 @@ class Trials:
     def _changed_structure(
         self, case: Case, sent: dict[str, Any], answer: dict[str, Any]
     ) -> list[Mismatch]:
-        """Return a failure if the first calls of two processes have plans that differ.
+        """Return a failure if the plans of the first calls of two processes differ.
 
-        Both calls have arguments of the same layout, and the program reads no elements on the host,
-        so nothing explains the difference.
+        Both calls have arguments with the same layout, and the program reads no elements on the
+        host, so nothing justifies a difference.
         """
         device, structure = answer.get("structure", ["", b""])
         if not structure or "results" not in answer:
@@ -535,7 +537,7 @@ class Trials:
 
 
 def _in_one_line(text: str) -> str:
-    """Return a text of a candidate, which must not look like lines of the report."""
+    """Return a text from a candidate in one line, so that it cannot imitate lines of the report."""
     return " ".join(text.split())[:_LONGEST_TEXT]
 
 

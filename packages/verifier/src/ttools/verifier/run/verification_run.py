@@ -1,7 +1,7 @@
 """Runs the plan of a verification against a candidate and determines the verdict.
 
 `VerificationRun` starts and ends the processes, classifies failures, and decides when enough cases
-were run.
+have run.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ K = TypeVar("K")
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Maximum number of attempts to reduce the inputs if a launch or a call exceeded its time limit.
 _TRIES_OF_ENDLESS = 4
-#: Most cases that are run to find the condition under which a candidate fails.
+#: Maximum number of cases that are run to find the condition under which a candidate fails.
 _TRIES_OF_CONDITIONS = 40
-#: Classes of failures that may depend on sizes and parameters; a condition is searched for the
-#: first one in the report.
+#: Classes of failures that may depend on sizes and parameters. A condition is searched for the
+#: first failure in the report that has one of these classes.
 _WITH_CONDITION = {"memory", "race", "unwritten", "layout", "exception", "wrong_values"}
 #: The run stops after this many calls that exceeded their time limit.
 _MOST_SLOW = 4
-#: A call that failed after other calls is repeated alone this many times, because it may fail only
-#: sometimes. The first number applies if a failure of the class `stale_state` is already known.
+#: If a call fails after other calls, it is repeated alone this many times, because it may fail only
+#: sometimes. The first number applies if a failure of the class `stale_state` is already known, the
+#: second otherwise.
 _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Number of random cases at the end of the plan.
 _MIXTURES = 12
@@ -87,7 +88,7 @@ class _Failed:
     """A failure and its case.
 
     Attributes:
-        number: Number of the case in the plan with which the failure was found.
+        number: Number, in the plan, of the case that revealed the failure.
         condition: A clause that says for which inputs the failure occurs; empty if unknown.
     """
 
@@ -106,8 +107,9 @@ class VerificationRun:
         subject: Functions of the verification.
         options: Limits of time and of the number of cases, seeds, and the device.
         write_tests: Folder for test files of failures; None to write none.
-        report_progress: Called before each call with the numbers of cases that were run and that
-            failed, and the activity that follows the cases; the activity is empty before.
+        report_progress: Called before each call with the number of cases that were run, the number
+            of cases that failed, and the current activity after the cases; the activity is empty
+            while cases are run.
     """
 
     def __init__(
@@ -131,7 +133,8 @@ class VerificationRun:
         self._unfinished = self._limited = self._repeated = False
         self._gpu = ""
         self._cases_tried: list[Case] = []
-        #: The first case with ordinary values whose products a GPU rounds, and their places.
+        #: The first case with ordinary values that has products whose operands a GPU rounds, and
+        #: the places of these products.
         self._rounded: tuple[Case, list[str]] | None = None
         self._all_sizes: dict[str, Any] = {}
         self._constants = ConstantReferences()
@@ -139,7 +142,8 @@ class VerificationRun:
         self._replays: Replays | None = None
         self._reductions = Reductions()
         self._hidden_seed: int | None = None
-        #: Integers that each configuration of the autotuners passes to kernels, by its number.
+        #: For each configuration of the autotuners, by its number, the integers that it passes to
+        #: kernels.
         self._configs: list[list[int]] = []
 
     def run(self) -> Verification:
@@ -273,7 +277,7 @@ class VerificationRun:
         if options.cases is not None and self._tried >= options.cases:
             self._limited = True
             return False
-        # Half of the time is reserved for the GPU, where the same cases run again.
+        # Half of the time is reserved for the GPU, on which the same cases run again.
         if self._tried >= MOST_CASES or self._is_late(0.5 if options.on == "gpu" else 1.0):
             self._unfinished = True
             return False
@@ -359,12 +363,12 @@ class VerificationRun:
         return plain != case and self._trials.run(plain, self._candidate).launches > 0
 
     def _renew(self) -> None:
-        """Start a new process of the candidate, so that a failure does not cause further ones."""
+        """Start a new process of the candidate, so that one failure does not cause further ones."""
         self._processes.end(self._candidate)
         self._candidate = self._processes.fresh()
 
     def _explained(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return the problems of a case, after a run of the case alone in a new process."""
+        """Return the problems of a case after it was run alone in a new process."""
         if trial.classes in ({"stale_state"}, {"nondeterministic"}):
             return trial.problems
         alone = replace(case, after=(), reuse=False, late_grad=False)
@@ -373,7 +377,7 @@ class VerificationRun:
             problems = trial.problems if case.after or case.late_grad else again.problems
             if case.values == "permuted":
                 # Permuted values may break a property that `inputs` guarantees, such as two equal
-                # halves, so wrong values alone are not a failure.
+                # halves. Wrong values alone are therefore not a failure.
                 problems = [problem for problem in problems if problem.failure != "wrong_values"]
             return [*problems, *self._undetermined(alone, again)]
         tries = _FEW_ALONE if "stale_state" in self._failed else _OFTEN_ALONE
@@ -404,7 +408,7 @@ class VerificationRun:
         return [first, *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
-        """Return a failure if the same call has other results in a new process.
+        """Return a failure if the same call has different results in a new process.
 
         Only the first case with wrong values is repeated.
         """
@@ -434,8 +438,9 @@ class VerificationRun:
     def _without_launches(self, plan: Plan) -> None:
         """Run the first cases of the plan again without their launches, in new processes.
 
-        If the results are correct, the kernels did not compute them. If all plans so far could be
-        executed on other inputs, `Replays` has already made this check with several inputs.
+        If the results are still correct, the kernels did not compute them. If all plans so far
+        could be executed on new inputs, this is not needed: `Replays` has already made this check
+        with several inputs.
         """
         is_decided = self._replays is not None and self._replays.is_verified
         for case in plan.begin():
@@ -472,7 +477,7 @@ class VerificationRun:
                 self._add(wrong[0].reclassified("nondeterministic", detail, evidence), case)
 
     def _try_all_sizes(self, plan: Plan) -> None:
-        """Check accesses at all sizes of the domain, even sizes that do not fit in memory."""
+        """Check accesses at all sizes of the domain, including sizes that do not fit in memory."""
         options = self._options
         seconds = options.all_sizes_seconds
         if seconds is None:
@@ -530,7 +535,7 @@ class VerificationRun:
             self._unsupported[f"on the GPU, the candidate {error.message}"] = None
 
     def _compare_with_tf32(self) -> None:
-        """Note whether a result is wrong if the operands of products are rounded to tf32."""
+        """Note whether a result becomes wrong if the operands of products are rounded to tf32."""
         if self._failed or self._rounded is None:
             return
         case, places = self._rounded
@@ -596,7 +601,7 @@ class VerificationRun:
 
         Args:
             name: Class of the problem.
-            is_located: If True, only problems with a source line count.
+            is_located: If True, only a problem with a source line is returned.
             case: Case to run in a new process.
         """
         problems = [e for e in self._problems_of(case) if e.failure == name]
@@ -729,7 +734,7 @@ class VerificationRun:
         return failure
 
     def _with_test(self, failed: _Failed) -> Failure:
-        """Return a failure whose test has been written, if that is requested and possible."""
+        """Return a failure after its test has been written, if a test is requested and possible."""
         case, failure = failed.case, self._failure(failed)
         if self._folder is None or "all_sizes" in failed.problem.evidence:
             return failure
@@ -745,7 +750,7 @@ class VerificationRun:
         return replace(failure, test=test)
 
     def _calls(self, case: Case) -> list[Call]:
-        """Return the calls of a case, with the sources of those that any process can repeat."""
+        """Return the calls of a case, with the sources of inputs that any process can repeat."""
         worker: Worker | None = None
         if not self._processes.is_mapped:
             with contextlib.suppress(WorkerEndedError, UsageError):
@@ -762,7 +767,7 @@ class VerificationRun:
 
 
 def _not_replayed(replay: Replay, *, is_required: bool) -> str:
-    """Return the reason of a verdict without replay; the most frequent reason is given."""
+    """Return the reason why a verdict has no replay; of several, return the most frequent one."""
     why = next(iter(replay.reasons), "no call could be repeated")
     if is_required:
         return f"not verified by replay, which was required: {why}"
@@ -772,9 +777,9 @@ def _not_replayed(replay: Replay, *, is_required: bool) -> str:
 def _keep_plainest(
     kept: dict[K, _Failed], key: K, problem: Mismatch, case: Case, number: int = 0
 ) -> None:
-    """Keep a failure unless one with the same key has a source line or simpler inputs.
+    """Keep a failure unless an earlier one with the same key has a source line or simpler inputs.
 
-    A failure with a source line is preferred to one without, whatever their inputs.
+    A failure with a source line is preferred to one without, whatever the inputs of the two are.
     """
     earlier = kept.get(key)
     rank = not problem.where, case.weight
@@ -787,7 +792,7 @@ def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:
 
 
 def _interleaved(*parts: list[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:
-    """Yield the first element of each part, then the second of each, and so on."""
+    """Yield the first element of each part, then the second element of each part, and so on."""
     for index in range(max(map(len, parts))):
         for part in parts:
             if index < len(part):

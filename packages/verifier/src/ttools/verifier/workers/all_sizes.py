@@ -1,9 +1,9 @@
-"""Checks a candidate for all sizes of its domain at once, even sizes that do not fit in memory.
+"""Checks a candidate for all sizes of its domain at once, including sizes that exceed the memory.
 
 The inputs and the candidate run with tensors that have no memory, so both are loaded into this
 process. A candidate can falsify the answers of this process. Therefore these answers can add
-failures to those that other processes find, but cannot remove any, and reports call their proofs
-claims.
+failures to those that other processes find, but cannot remove any, and reports call the proofs in
+these answers claims.
 """
 
 from __future__ import annotations

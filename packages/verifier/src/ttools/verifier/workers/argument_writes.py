@@ -34,7 +34,7 @@ class ArgumentWrites:
         ]
 
     def launched(self, launch: KernelLaunch) -> None:
-        """Record the arguments that a launch stored to, if the launch logged its accesses."""
+        """Record the arguments to which a launch stored, if the launch's accesses were logged."""
         written = {
             argument.untyped_storage().data_ptr(): launch.regions[index].storage
             for index in launch.kernel.variants.effects.written

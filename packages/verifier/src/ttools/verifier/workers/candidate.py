@@ -1,8 +1,8 @@
 """The candidate's process: calls the candidate on ttools' engine under all checks.
 
 This process does not decide whether results are correct. It sends the results, the arguments after
-the call and the findings to the process that compares. A candidate can falsify the observations
-that are made here, but not the values that it returns.
+the call and the findings to the process that compares results. A candidate can falsify the
+observations that are made here, but not the values that it returns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from ttools.verifier.workers.rounded_products import rounded_products
 from ttools.verifier.workers.tuned import ChosenConfig
 from ttools.verifier.workers.value_log import logged
 
-#: Number of earlier calls whose results are kept, to detect later calls that change them.
+#: Number of earlier calls whose results are kept, to detect whether later calls change these
+#: results.
 _KEPT = 12
 
 
@@ -73,13 +74,13 @@ class Candidate:
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
-        #: Arguments of the last call by name, for a following call that uses the same storages.
+        #: Arguments of the last call by name, for a next call that uses the same storages.
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
         #: Facts about kernels that the checks have determined, by precision of matrix products.
         self._facts: dict[str, KernelFactsTable] = {}
-        #: Chooses the configuration of the autotuned kernels of the call that is being made.
+        #: Chooses the configuration of autotuned kernels in the current call.
         self._tuned = ChosenConfig(None)
         #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
@@ -94,7 +95,7 @@ class Candidate:
             try:
                 answer = self.answer(request)
             except Exception as error:  # noqa: BLE001 - reported in the answer
-                # A failure of ttools is not a failure of the candidate.
+                # A failure of ttools must not be reported as a failure of the candidate.
                 described = module.described(error)
                 answer = {"broken": f"{described['kind']}: {described['text']}"}
             channel.send(answer)
@@ -197,11 +198,11 @@ class Candidate:
         return nullcontext() if self._recorder is None else watched(self._recorder)
 
     def _work(self) -> Work:
-        """Return the numbers of elements on which operators of the last call computed."""
+        """Return the counts of the elements on which operators of the last call computed."""
         return Work() if self._recorder is None else self._recorder.work
 
     def _finished_by(self, parts: list[tuple[str, Any]]) -> list[list[Any]]:
-        """Return the steps of torch that finish results, see `Executor.finished_by`."""
+        """Return the torch operators that finish results; see `Executor.finished_by`."""
         return [] if self._recorder is None else self._recorder.finished_by(parts)
 
     def _parts(
@@ -225,7 +226,7 @@ class Candidate:
             return {"name": name, "kind": type(value).__name__, "value": str(error)}
 
     def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return new tensors, or the tensors of the previous call with other values."""
+        """Return new tensors, or the tensors of the previous call with new values."""
         images = request["arguments"]
         how, shared = request.get("reuse"), request.get("shared")
         if not self._held or not how or (how == "address" and not self._freed()):
@@ -255,7 +256,7 @@ class Candidate:
         """Replace the previous call's tensors by new tensors at the same addresses.
 
         Returns:
-            True if the old tensors were freed, so that no other references to them existed.
+            True if the old tensors were freed, because nothing else referred to them.
         """
         own = [tensor for _, tensor in results.tensors_of(self._held)]
         storages = [tensor.untyped_storage() for tensor in own]
@@ -291,7 +292,7 @@ class Candidate:
         """Run the engine with the options of a request.
 
         Yields:
-            A list that contains the findings afterwards; None if the launches are not checked.
+            A list that receives the findings after the run; None if the launches are not checked.
         """
         order = request.get("order")
         if order is not None or "log" in request:
@@ -352,7 +353,7 @@ class Candidate:
 
 
 def _too_large(grid: Sequence[int]) -> str:
-    """Describe the dimension of a grid that exceeds CUDA's limit; return "" if there is none."""
+    """Describe the dimension of a grid that exceeds CUDA's limit; empty if there is none."""
     for axis, count, most in zip("xyz", grid, CUDA_GRID, strict=False):
         if count > most:
             return f"launches {count:,} programs along {axis}; CUDA allows at most {most:,}"

@@ -1,8 +1,8 @@
-"""Observes the torch operators that run inside operators that a program registers in Python.
+"""Observes torch operators that run inside operators which a program registers in Python.
 
-Torch's dispatch modes see a custom operator but are disabled while it runs. Therefore they are
-enabled again inside it, to distinguish an operator that launches kernels from one that computes
-with torch.
+Torch's dispatch modes observe the call of a custom operator, but are disabled while it runs. They
+are therefore enabled again inside it, to distinguish an operator that launches kernels from one
+that computes with torch.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 import torch
 
-#: Qualified names of the operators that are followed, without overloads.
+#: Qualified names, without overloads, of the operators inside which operators are observed.
 _names: set[str] = set()
-#: Function that starts to observe the operators inside the operator that is being called.
+#: Function that starts to observe the operators inside the custom operator that is being called.
 _watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVar(
     "ttools_watch", default=None
 )
 
 
 def follow() -> None:
-    """Follow the operators that are registered in this process from now on."""
+    """From now on, keep track of the operators that are registered in this process."""
     impl: Callable[..., Any] = torch.library.Library.impl
 
     def followed(self: Any, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,10 +50,10 @@ def is_followed(operator: str) -> bool:
 
 @contextmanager
 def looking_inside(watch: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    """Observe the operators inside the operator that is called in this context.
+    """Observe the operators inside the custom operators that are called in this context.
 
     Args:
-        watch: Makes a context manager that observes torch operators.
+        watch: Creates a context manager that observes torch operators.
     """
     token = _watch.set(watch)
     try:

@@ -1,6 +1,6 @@
 """The candidate's process on a GPU, where Triton runs the candidate without checks.
 
-The process is not forked, because CUDA does not work in a child of a process that has used it.
+The process is not forked, because CUDA does not work in a child of a process that has used CUDA.
 Torch fills the memory that it allocates with NaN. The GPU is the default device, for wrappers that
 do not name a device.
 """
@@ -102,7 +102,7 @@ class GpuCandidate(Candidate):
         seen: dict[str, Any],
         writes: ArgumentWrites,
     ) -> Iterator[Any]:
-        """Count launches and set the numbers of warps and stages that a request contains."""
+        """Count launches, and set the numbers of warps and stages that a request specifies."""
         from triton.runtime.jit import JITFunction
 
         self._choose(request.get("config") or 0)

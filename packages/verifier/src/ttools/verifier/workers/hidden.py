@@ -1,8 +1,8 @@
 """The process that holds the hidden seed of a verification.
 
-Candidates run in forks of the process that compares results, so they can read its memory. The
-hidden seed is therefore drawn in a process of its own, which is started before all candidates and
-answers with one number at a time.
+Candidates run in forks of the process that compares results, so they can read the memory of that
+process. The hidden seed is therefore drawn in a separate process, which is started before all
+candidates and answers with one number at a time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SEED_BYTES, _NUMBER_BYTES = 6, 8
 
 
 class Hidden:
-    """Answers requests for numbers that follow from a seed.
+    """Answers requests for numbers that are derived from a seed.
 
     Args:
-        seed: The seed, to repeat a run; by default it is drawn from the system.
+        seed: The seed, which allows a run to be repeated; by default it is drawn from the system.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -33,7 +33,7 @@ class Hidden:
             channel.send(self.answer(channel.receive()))
 
     def drawn(self) -> int:
-        """Return the given seed, or one from the system."""
+        """Return the given seed or, if there is none, one that is drawn from the system."""
         if self._seed is not None:
             return self._seed
         return int.from_bytes(os.urandom(_SEED_BYTES), "little")

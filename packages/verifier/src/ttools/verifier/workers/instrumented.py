@@ -3,8 +3,8 @@
 Each program of a launch writes a log. The log contains one entry for each time that the program
 enters a block of code. An entry consists of the block's number and the values of the block's
 operations, each at a fixed offset. The first block of the kernel runs once, so its entry is at the
-beginning of the log. Blocks of loops, branches and called functions advance a counter of the
-program to reserve space for their entries.
+beginning of the log. In loops, branches and called functions, each block reserves space for its
+entry by advancing a counter of the program.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from ttools.ir.dialects.traits import (
 )
 
 #: Indices of the 8-byte words of the header: the first program to log, the maximum number of
-#: programs to log, the number of programs in the launch, and the ID of the module that ran. One
-#: counter per logged program follows.
+#: programs to log, the number of programs in the launch, and the number of the module that ran.
+#: These words are followed by one counter for each logged program.
 FIRST, MOST, PROGRAMS, MODULE, COUNTERS = range(5)
-#: Alignment of entries and values in bytes; an entry begins with the number of its block.
+#: Alignment of entries and values in bytes. An entry begins with the number of its block, which
+#: takes this many bytes.
 ALIGNED = 16
 _TYPE = re.compile(r"(?:tensor<((?:\d+x)+))?(i1|i8|i16|i32|i64|f16|bf16|f32|f64|f8E5M2|f8E4M3FN)>?")
 _DTYPES = {
@@ -42,7 +43,7 @@ _DTYPES = {
     "f8E5M2": "float8e5",
     "f8E4M3FN": "float8e4nv",
 }
-#: Relative size of the changes to values, which is about the error of a GPU's functions.
+#: Relative size of the changes that are made to values: about the error of a GPU's functions.
 _STEPS = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-22, "f64": 2.0**-51}
 
 
@@ -54,7 +55,8 @@ class Wanted:
         header: Address of the header.
         logs: Address of the logs.
         size: Size of all logs together in bytes.
-        part: Index and number of parts: the values are divided into parts, and one is stored.
+        part: `(index, count)`: the values are divided into `count` parts, and only the part with
+            this index is stored.
         seed: Seed of small changes to all values and of the contents of undefined lanes; None to
             change neither.
     """
@@ -118,14 +120,15 @@ def instrument(
 
     Args:
         module: Triton's object for the TTIR module.
-        wanted: Addresses, sizes and changes.
+        wanted: Addresses, sizes and changes to values.
         number: Number of the module, beginning with 1.
         options: Compile options of the launch.
         codegen: Code generation functions of Triton's backend.
 
     Returns:
-        `sites`, the values of the module; `blocks`, the layout of log entries; and `first`, the
-        size of the kernel's first entry, which the counter does not include.
+        A dictionary: `sites` describes the values of the module; `blocks` gives the layout of log
+            entries; and `first` is the size of the kernel's first entry, which the counter does not
+            include.
     """
     builder = mlir_builder(module.context)
     builder.options = SimpleNamespace(**{**vars(options), "sanitize_overflow": False})
@@ -174,7 +177,7 @@ def _blocks_of(module: Any) -> list[_Block]:
 
 
 def _owned(block: Any, owners: dict[int, Any]) -> tuple[str, frozenset[int]] | None:
-    """Return the function and the regions that contain a block; None outside program code."""
+    """Return the function and the regions around a block; None if it is outside program code."""
     regions: set[int] = set()
     while block is not None:
         region = block.get_parent()
@@ -249,9 +252,9 @@ class _Writer:
     """Inserts operations by calling the functions of `triton.language`.
 
     Args:
-        wanted: Addresses, sizes and changes.
+        wanted: Addresses, sizes and changes to values.
         kernel: Name of the function that is launched.
-        first: Size of its first entry in bytes.
+        first: Size in bytes of the kernel's first entry.
     """
 
     def __init__(self, builder: Any, wanted: Wanted, kernel: str, first: int) -> None:
@@ -285,7 +288,10 @@ class _Writer:
         return address.to(self._tl.pointer_type(dtype), **self._by)
 
     def _begun(self, number: int) -> tuple[Any, ...]:
-        """Return the program's counter, log, size of the log, and whether the program logs."""
+        """Return the addresses of a program's counter and log, the log's size, and a flag.
+
+        The flag says whether the program is logged.
+        """
         tl, by = self._tl, self._by
         words = self._pointer(self._number(self._wanted.header), tl.int64)
         program, programs = self._number(0), self._number(1)
@@ -361,10 +367,10 @@ class _Writer:
 
     # ---- small changes
     def _perturbed(self, value: Any, site: _Site, index: int, seed: int) -> Any:
-        """Replace a value by one that differs by about a rounding error, and return that.
+        """Replace a value by one that differs by about a rounding error, and return the new value.
 
-        The sign of an element's change depends on the seed, the operation and the element.
-        Undefined lanes of a load become 1 if the seed is odd, and otherwise 0.
+        Whether an element becomes larger or smaller depends on the seed, the operation and the
+        element. Undefined lanes of a load become 1 if the seed is odd, and otherwise 0.
         """
         tl, step = self._tl, _STEPS.get(site.element)
         draw = random.Random(f"{seed} {index}")

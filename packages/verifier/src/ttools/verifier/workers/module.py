@@ -1,4 +1,4 @@
-"""Prepares a process for the files of a verification, and describes what they raise."""
+"""Prepares a process for the files of a verification, and describes exceptions that they raise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leave_out_compiler() -> None:
 
 
 def _as_it_is(model: Any = None, **_: Any) -> Any:
-    """Replace `torch.compile`, also as a decorator with arguments."""
+    """Replace `torch.compile`, even where it is used as a decorator with arguments."""
     return (lambda function: function) if model is None else model
 
 
@@ -36,7 +36,7 @@ def has_loaded(function: str, modules: Iterable[ModuleType]) -> bool:
 
     Args:
         function: The function as `FILE.py:NAME`.
-        modules: Modules that may not be in `sys.modules`.
+        modules: Further modules to search, which may not be in `sys.modules`.
     """
     file = Path(function.rpartition(":")[0]).resolve()
     files = {getattr(loaded, "__file__", None) for loaded in (*sys.modules.values(), *modules)}
@@ -52,7 +52,7 @@ def not_loaded(error: BaseException) -> dict[str, str]:
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """Describe an exception by its kind, its text and the innermost line of the program."""
+    """Describe an exception by its kind, its text and the innermost line of the user's program."""
     text = str(error).strip() or type(error).__name__
     if is_compilation_error(error):
         text = f"{message_in_one_line(error)}\n{text}"  # reports show the first line

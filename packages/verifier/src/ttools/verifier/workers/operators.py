@@ -1,7 +1,7 @@
 """Passes the torch operators that a program runs to a recorder.
 
-Elements that leave torch, to NumPy or as Python numbers, are recorded, too, because the program can
-compute with them elsewhere.
+Elements that leave torch, to NumPy or as Python numbers, are also recorded, because the program can
+compute with them outside of torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ttools.verifier.replay.execution import tensors_of
 from ttools.verifier.workers.custom_operators import is_followed, looking_inside
 from ttools.verifier.workers.recording import PlanRecorder
 
-#: Operators and functions by which elements leave torch; the last takes a single element.
+#: Operators and functions by which elements leave torch; the last of them takes out a single
+#: element.
 LEAVING = frozenset(
     ["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_", "_local_scalar_dense"]
 )
@@ -81,7 +82,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Leaving(TorchFunctionMode):
-    """Records functions that take elements out of torch."""
+    """Records calls of functions that take elements out of torch."""
 
     def __init__(self, recorder: PlanRecorder) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ class _Leaving(TorchFunctionMode):
 
 
 def _depends_on_elements(name: str, operator: Any) -> bool:
-    """Return whether an operator's result shows elements, or how many meet a condition."""
+    """Return whether an operator reveals elements, or how many elements meet a condition."""
     return name in _RETURNING_NUMBERS or torch.Tag.dynamic_output_shape in operator.tags
 
 
@@ -111,7 +112,7 @@ _CALLERS = frozenset(
 
 
 def _is_read_by_ttools() -> bool:
-    """Return whether ttools itself, and not the program, reads the elements."""
+    """Return whether the elements are read by ttools itself rather than by the program."""
     frame = sys._getframe(2)
     while frame is not None and owner_of_frame(frame) != "ttools":
         frame = frame.f_back  # type: ignore[assignment]

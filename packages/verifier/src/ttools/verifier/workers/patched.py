@@ -1,8 +1,8 @@
 """Finds functions of torch, Triton, NumPy and Python that a program has replaced.
 
 A file that contains both a candidate and its reference could replace functions on which the
-reference depends, so the reference's process restores them. In the candidate's own process this has
-no effect on the verdict, but the report lists the replaced functions.
+reference depends, so the reference's process restores them. In the candidate's own process, such a
+replacement has no effect on the verdict, but the report lists the replaced functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MISSING = object()
 
 
 class Patched:
-    """Remembers the current functions and classes of modules and classes."""
+    """Remembers the current functions and classes that modules and classes contain."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, Any, dict[str, Any]]] = []

@@ -1,7 +1,8 @@
 """Seeds and reads the default random number generators of Python, NumPy and torch.
 
-Processes that are forked from one process begin with the same state. Without another seed in each
-process, a candidate that draws random numbers would draw the same in each and look deterministic.
+Processes that are forked from one process begin with the same state. Unless each process gets its
+own seed, a candidate that draws random numbers draws the same ones in every process and looks
+deterministic.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Records the plan of a call: the launches and operators that made its results.
+"""Records the plan of a call: the launches and operators that produced its results.
 
 The recorder runs in the candidate's process, so a plan is only a claim of the candidate, and the
 process that executes the plan does not trust it. Tensors are recorded as views of storages. A
-storage that no recorded operator made is a constant, with the bytes that it has when it is used
-first. The recorder also counts the elements on which operators compute, even if the call has no
-plan. For each storage, it follows the arguments on which the contents may depend. The plan
-therefore lists the arguments whose elements the program reads on the host, because later steps may
-depend on them.
+storage that no recorded operator made is a constant, with the bytes that it contains when it is
+first used. The recorder also counts the elements on which operators compute, even if the call has
+no plan. For each storage, it keeps track of the arguments on which the contents may depend. A plan
+can therefore list the arguments whose elements the program reads on the host, because later steps
+may depend on them.
 """
 
 from __future__ import annotations
@@ -45,11 +45,14 @@ from ttools.verifier.replay.plan import (
 from ttools.verifier.replay.work import Work, multiplications
 from ttools.verifier.workers.results import WEIGHT
 
-#: Size limit of all constants of a call in bytes; larger plans are not recorded.
+#: Limit on the total size in bytes of all constants of a call; plans that exceed it are not
+#: recorded.
 _MOST_CONSTANTS = 1 << 26
-#: Operands that choose the memory of a tensor; left out, as plans are executed in host memory.
+#: Operands that choose where a tensor is stored. They are left out, because plans are executed in
+#: host memory.
 _PLACES = frozenset(["device", "layout", "pin_memory", "non_blocking"])
-#: Operators that change the view of a tensor; not recorded, as each operand is recorded as a view.
+#: Operators that only change the view of a tensor. They are not recorded, because each operand is
+#: recorded as a view.
 _VIEWING = frozenset(["aten::set_", "aten::detach_", "aten::as_strided_", "aten::t_"])
 _VIEWING |= {"aten::transpose_", "aten::squeeze_", "aten::unsqueeze_"}
 
@@ -63,9 +66,9 @@ class PlanRecorder:
             not read, and there is no plan.
 
     Attributes:
-        work: Numbers of the elements on which operators computed.
+        work: Counts of the elements on which operators computed.
         structure: Digest of the plan, see `structure_of`; empty if there is no plan, or if the
-            program reads elements on the host, on which the plan may depend.
+            program reads elements on the host, because the plan may then depend on these elements.
     """
 
     def __init__(
@@ -74,20 +77,21 @@ class PlanRecorder:
         self.structure = b""
         self._lock = threading.RLock()
         self._storages: list[Storage] = []
-        #: By address: number and size of a storage, and a weak reference to it.
+        #: For each address: the number and size of the storage, and a weak reference to it.
         self._known: dict[int, tuple[int, int, StorageWeakRef | None]] = {}
         self._kernels: dict[str, int] = {}
-        #: Steps with the storages that each writes to and reads. A text in place of a step is the
-        #: reason why a plan with this step cannot be executed.
+        #: Steps, each with the storages that it writes to and the storages that it reads. If a step
+        #: cannot be executed as part of a plan, a text with the reason takes its place.
         self._steps: list[tuple[Step | str, set[int], set[int]]] = []
-        #: By index of a step: number of floats on which the operator computes.
+        #: For each step, by index: the number of floats that its operator computes.
         self._floats: dict[int, int] = {}
-        #: By index of a step: number of operations, where products of matrices count singly.
+        #: For each step, by index: the number of operations; in products of matrices, each
+        #: multiplication counts.
         self._operations: dict[int, int] = {}
-        #: By storage: names of the arguments that its content may depend on.
+        #: For each storage: names of the arguments on which its contents may depend.
         self._sources: dict[int, frozenset[str]] = {}
         self._names: dict[int, list[str]] = {}
-        #: Names of the arguments without memory, which have no address to find them by.
+        #: Names of the arguments without memory, which cannot be found by their address.
         self._empty: set[str] = set()
         self._reads: set[str] = set()
         self._constant_bytes = 0
@@ -98,7 +102,7 @@ class PlanRecorder:
         self.take(arguments)
 
     def take(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Add tensors that the program receives, which have other values in other calls."""
+        """Add tensors that the program receives and whose values differ from call to call."""
         for name, tensor in arguments:
             if not has_memory(tensor):
                 continue
@@ -164,7 +168,7 @@ class PlanRecorder:
                     raise PlanError(self._refused)
                 plan = self._finished(results)
                 data = write_plan(plan)
-                read_plan(data)  # the replayer would call a plan that breaks a rule forged
+                read_plan(data)  # if a plan broke a rule, the replayer would call it forged
                 self.structure = b"" if plan.reads else structure_of(plan)
                 return data, ""
             except PlanError as error:
@@ -179,8 +183,9 @@ class PlanRecorder:
         """Return how much operators computed for the elements of a tensor.
 
         Returns:
-            The number of floats, and the number of operations: each multiplication of a product of
-            matrices is one, and so is the computation of each float by another operator.
+            The number of floats, and the number of operations. In a product of matrices, each
+            multiplication counts as one operation; for all other operators, the computation of each
+            float does.
         """
         number = self._find(tensor.untyped_storage()) if has_memory(tensor) else None
         needed, floats, operations = {number}, 0, 0
@@ -244,7 +249,7 @@ class PlanRecorder:
         """Describe a tensor.
 
         Args:
-            is_made: If True, an operator has just returned it, so that its storage may be new.
+            is_made: If True, an operator has just returned the tensor, so its storage may be new.
 
         Raises:
             PlanError: The tensor is not a plain strided tensor with memory.
@@ -265,7 +270,13 @@ class PlanRecorder:
         self._refused = self._refused or reason
 
     def add_step(self, step: Step | str, written: set[int], read: set[int]) -> None:
-        """Add a step that reads and writes storages, or the reason why it cannot be executed."""
+        """Add a step with the storages that it writes and reads.
+
+        Args:
+            step: The step, or the reason why it cannot be executed.
+            written: Numbers of the storages that it writes to.
+            read: Numbers of the storages that it reads.
+        """
         self._steps.append((step, written, read))
         sources = frozenset[str]().union(*(self._sources[number] for number in read | written))
         for number in written:
@@ -308,7 +319,8 @@ class PlanRecorder:
             number = self._add_constant(memory.storage, size, live)
         else:
             number = entry[0]
-        # Torch may lack the element type; the executor takes it from the kernel's parameters.
+        # Torch may not have the element type; the executor takes the type from the kernel's
+        # parameters.
         return TensorSpec(
             storage=number, offset=memory.offset, shape=memory.shape, strides=memory.strides,
             dtype=f"uint{memory.itemsize * 8}", itemsize=memory.itemsize,
@@ -349,7 +361,7 @@ class PlanRecorder:
 
 
 class _Call:
-    """An operator between its call and its return."""
+    """A call of an operator that has not returned yet."""
 
     def __init__(self, recorder: PlanRecorder, func: Any, args: Any, kwargs: Any) -> None:
         self._recorder, self._name = recorder, func.name()
@@ -387,7 +399,7 @@ class _Call:
         return None
 
     def _view(self, tensor: torch.Tensor, *, is_made: bool = False) -> TensorSpec:
-        """Describe a tensor; one that no plan can contain gets storage -1."""
+        """Describe a tensor; a tensor that no plan can contain gets storage -1."""
         try:
             view = self._recorder.view(tensor, is_made=is_made)
         except PlanError as error:
@@ -443,7 +455,7 @@ def _described(tensor: torch.Tensor, storage: int) -> TensorSpec:
 
 
 def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """Return the arguments of an operator that it writes to."""
+    """Return the arguments to which an operator writes."""
     written: list[Any] = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -455,5 +467,5 @@ def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _has_ended(storage: StorageWeakRef | None) -> bool:
-    """Return whether a storage was freed, so that another storage may have its address."""
+    """Return whether a storage was freed, so that a different storage may have its address."""
     return storage is not None and bool(storage.expired())  # type: ignore[no-untyped-call]

@@ -24,8 +24,9 @@ class Reference:
     Args:
         reference: Reference function as `FILE.py:NAME`.
         inputs: Function that draws the inputs, as `FILE.py:NAME`.
-        is_mapped: If True, the CPU stands in for a GPU, for files that use one.
-        candidate: Candidate function as `FILE.py:NAME`, to find out whether its file is loaded.
+        is_mapped: If True, the CPU stands in for a GPU, for files that need one.
+        candidate: Candidate function as `FILE.py:NAME`, to find out whether its file has been
+            loaded.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Reference:
             return {"error": module.described(error)}
 
     def _evaluated(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Evaluate the reference in its own types, in double precision, and on changed inputs."""
+        """Evaluate the reference in its own types, in double precision, and on perturbed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact") as run:  # a reference may be a kernel, too

@@ -1,8 +1,8 @@
 """The trusted process that executes a candidate's plans on inputs that the candidate never saw.
 
-The process never imports the candidate's file. It executes plans under the checks that a candidate
-runs under. Its answers have the form of those of a candidate's process, so that the results of both
-processes are compared in the same way.
+The process never imports the candidate's file. It executes plans under the same checks under which
+a candidate runs. Its answers have the same form as those of a candidate's process, so that the
+results of both are compared in the same way.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Replayer(Candidate):
     ) -> None:
         super().__init__("", timeout)
         self._may_read, self._has_cache = may_read, has_cache
-        #: Executors for calls that take long, and for short calls.
+        #: Executors for long calls and for short calls.
         self._executors = Executor(timeout), Executor(timeout)
         self._executor = self._executors[0]
         self._plan: Plan | None = None
@@ -64,7 +64,7 @@ class Replayer(Candidate):
         self._layout = "contiguous", results.PHASE
         #: Byte that new memory contains, see `Executor.run`.
         self._fill: int | None = None
-        #: True if an argument has special values, which are often equal by coincidence.
+        #: True if an argument has special values; these are often equal by coincidence.
         self._is_special = False
         self._level = os.environ.get("TTOOLS_OPT", "")
 
@@ -79,26 +79,29 @@ class Replayer(Candidate):
         restrict_source_files(self._may_read)
         if not self._has_cache:
             os.environ["TTOOLS_CACHE"] = "off"
-        # Watching allocations replaces operators of torch. While one watcher stays active, they are
-        # not replaced again for each call.
+        # To watch allocations, operators of torch are replaced. This watcher stays active, so that
+        # they are not replaced again for each call.
         allocations.watch(_Ignoring())  # type: ignore[abstract]
         return {}
 
     def _choose_level(self, *, is_quick: bool) -> None:
-        """Choose how much the following kernels are optimised.
+        """Choose how much the kernels of the following calls are optimised.
 
-        Short calls spend nearly all of their time in compilation, and most of that in optimisation.
+        Short calls spend nearly all of their time on compilation, and compilation spends most of
+        its time on optimisation.
         """
         self._executor = self._executors[is_quick]
         os.environ["TTOOLS_OPT"] = "0" if is_quick else self._level
 
     def _take(self, data: bytes, blank: Collection[bytes]) -> dict[str, Any]:
-        """Read the plan of the following calls; return its constants and host reads.
+        """Read the plan for the following calls; return its constants, and what the host reads.
 
-        `numbers` is how many numbers the plan contains, see `count_numbers`. `is_filled` says
-        whether the results could be correct if the launches were left out.
+        The answer also contains `numbers`, which is how many numbers the plan contains (see
+        `count_numbers`), and `is_filled`, which says whether the results could be correct if the
+        launches were left out.
 
         Args:
+            data: The plan in its encoded form.
             blank: Digests of constants that are replaced by zeros.
         """
         try:
@@ -172,5 +175,5 @@ def _blanked(storage: Storage, blank: Collection[bytes]) -> Storage:
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the digest that identifies constants and kernels of plans."""
+    """Return the digest by which constants and kernels of plans are identified."""
     return hashlib.sha256(data).digest()

@@ -1,4 +1,4 @@
-"""Describes results of functions, and computes gradients, for the process that compares."""
+"""Describes results of functions, and computes gradients, for the process that compares results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ PHASE = 0.3
 
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
-    """Return the parts of a result with their names; a single part is called `result`."""
+    """Return the parts of a result with their names.
+
+    A result that is not a list, tuple or dictionary is a single part, which is called `result` by
+    default.
+    """
     if isinstance(value, (tuple, list)):
         return [part for index, item in enumerate(value) for part in flat(item, f"{name}[{index}]")]
     if isinstance(value, dict):
@@ -25,7 +29,7 @@ def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
 
 
 def tensors_of(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """Return the arguments that are tensors, or parts of them that are, with their names."""
+    """Return the tensors among the arguments and among their parts, with their names."""
     return [
         (name, part)
         for key, value in arguments.items()
@@ -83,7 +87,7 @@ def _leaves(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
 
 
 def is_lazy(value: Any) -> bool:
-    """Return whether the class of a tensor may compute its elements when they are read."""
+    """Return whether a tensor's class may compute the elements only when they are read."""
     if not isinstance(value, torch.Tensor):
         return False
     kinds = type(value).__mro__
@@ -95,13 +99,14 @@ def is_lazy(value: Any) -> bool:
 def weights_of(
     result: Any, view: str = "contiguous", phase: float = PHASE
 ) -> list[tuple[str, torch.Tensor]]:
-    """Return the weights of results that require gradients, by name: numbers between -1 and 1.
+    """Return weights between -1 and 1 for the results that require gradients, by name.
 
     Args:
         result: Result of a function.
-        view: Memory layout of the weights, with the names of the layouts of arguments. For
-            example, the backward pass of `y.sum()` receives an expanded tensor.
-        phase: Phase of the cosine that yields the weights; other phases yield other weights.
+        view: Memory layout of the weights, by the same names as layouts of arguments. For example,
+            the backward pass of `y.sum()` receives an expanded tensor.
+        phase: Phase of the cosine that yields the weights; a different phase yields different
+            weights.
     """
     return [
         (f"{WEIGHT}{name}", weights_like(tensor, view, phase))
@@ -123,7 +128,9 @@ def weights_like(tensor: torch.Tensor, view: str, phase: float) -> torch.Tensor:
 def gradients(
     result: Any, arguments: dict[str, Any], weights: list[torch.Tensor]
 ) -> list[tuple[str, torch.Tensor | None]]:
-    """Return the gradients of the weighted sum of the results for arguments that require them.
+    """Return the gradients of the weighted sum of the results with respect to the arguments.
+
+    Only arguments that require gradients are considered.
 
     Args:
         result: Result of a function.
@@ -144,7 +151,7 @@ def gradients(
 
 
 def derivatives(result: Any, arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the derivatives of the sum of each result that are not zero, as named gradients.
+    """Yield the derivatives, other than zero, of the sum of each result, with names of gradients.
 
     Args:
         result: Result of a function.

@@ -1,4 +1,4 @@
-"""Matrix products of a kernel whose float32 operands a GPU rounds to tf32."""
+"""Finds matrix products in a kernel whose float32 operands a GPU rounds to tf32."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PRECISION = "inputPrecision"
 
 @lru_cache(maxsize=256)
 def rounded_products(ttir: str) -> tuple[str, ...]:
-    """Return the places of these products, in the form `FILE:LINE:COLUMN`.
+    """Return the places of the products that are rounded, in the form `FILE:LINE:COLUMN`.
 
-    Products of three or more parts (`tf32x3`) are left out, because they are nearly as accurate as
-    those of float32.
+    Products that are split into three or more parts (`tf32x3`) are left out, because they are
+    nearly as accurate as float32 products.
     """
     if _PRECISION not in ttir:
         return ()

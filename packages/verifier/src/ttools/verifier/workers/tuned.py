@@ -12,14 +12,15 @@ from ttools.sanitizer.all_configs import SKIPPED_BY_TRITON
 class ChosenConfig:
     """Runs the autotuned launches of a call in one configuration.
 
-    An autotuner is found when it launches, so it does not matter where the program stores it.
+    An autotuner is found when it launches a kernel, so it does not matter where the program stores
+    it.
 
     Args:
         number: Number of the configuration among those of each autotuner; None for the first. If
-            the autotuner's pruning removes it, one of those that remain is used.
+            the autotuner's pruning removes this configuration, one of the remaining ones is used.
 
     Attributes:
-        integers: By number of a configuration, the integers that it passes to kernels.
+        integers: For each configuration, by its number, the integers that it passes to kernels.
     """
 
     def __init__(self, number: int | None) -> None:
@@ -27,10 +28,10 @@ class ChosenConfig:
         self.integers: list[list[int]] = []
 
     def run(self, launch: TunedCall) -> Any:
-        """Run a launch; configurations that Triton would skip are replaced by others.
+        """Run a launch; a configuration that Triton would skip is replaced by a different one.
 
         Raises:
-            Exception: No configuration runs; this is the exception of the first one.
+            Exception: No configuration runs; the exception is that of the first configuration.
         """
         self._note(max(launch.tuner.configs, launch.configs, key=len))
         first_error: Exception | None = None

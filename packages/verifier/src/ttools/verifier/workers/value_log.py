@@ -34,7 +34,7 @@ _HEADER = 8 * (COUNTERS + MOST_PROGRAMS)
 
 @contextmanager
 def logged(request: dict[str, Any] | None, device: str) -> Iterator[list[dict[str, Any]]]:
-    """Log the values of kernels that are launched in this context.
+    """Log the values that kernels compute if they are launched in this context.
 
     Args:
         request: Optional entries `part` (index and number of parts), `seed`, `first` (first

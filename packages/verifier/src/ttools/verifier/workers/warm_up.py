@@ -1,6 +1,6 @@
 """Runs a kernel before processes are forked, so that the children need not import anything.
 
-The launch uses only the thread of this process, because threads do not survive a fork.
+The launch uses only the current thread, because other threads do not survive a fork.
 """
 
 from __future__ import annotations

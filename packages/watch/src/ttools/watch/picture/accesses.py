@@ -1,6 +1,6 @@
 """Maps of the accesses of launches, one per tensor, which are updated while the programs run.
 
-Logged addresses are converted to elements of the tensors that are passed as arguments.
+Logged addresses are converted to indices of elements in the tensors that are passed as arguments.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AccessMaps:
 
     Attributes:
         launch: The launch to run, compiled so that all of its accesses can be logged.
-        instruments: Instruments that log the accesses; the recorder adds those for variables.
+        instruments: Instruments that log the accesses; the recorder adds instruments for variables.
         regions: Memory regions of the kernel's parameters.
         maps: Access maps by the index of the parameter.
         elsewhere: Number of accessed bytes that belong to no argument.
@@ -75,8 +75,8 @@ class AccessMaps:
 
     def __init__(self, launch: KernelLaunch, followed: Sequence[int]) -> None:
         self.launch = launch.treating_memory_as_written()
-        # The targets of pointers that are loaded from memory are unknown, so their bounds cannot be
-        # checked.
+        # If pointers are loaded from memory, the bounds of the memory that they point to are
+        # unknown and cannot be checked.
         self.instruments = Instruments(
             guards=not launch.kernel.variants.effects.indirect, footprints=True
         )
@@ -125,7 +125,7 @@ class AccessMaps:
             self.elsewhere += int((rest["end"] - rest["start"]).sum())
 
     def finish(self) -> None:
-        """Process the rest of the log and the counts of accesses out of bounds."""
+        """Process the rest of the log, and the counts of out-of-bounds accesses."""
         monitor = self.launch.monitor
         assert monitor is not None
         monitor.drain()

@@ -26,7 +26,7 @@ def page_data(
     """Return the data of a page.
 
     Args:
-        recording: Values of the launches shown.
+        recording: Values of the launches that are shown.
         launch_accesses: Accesses of these launches.
         most_values: Maximum number of values; the first iterations of each program are kept.
     """
@@ -82,7 +82,7 @@ def _launch(
 
 
 def _is_parameter(recording: Recording, record: Record) -> bool:
-    """Return whether a value is an argument, which the page lists separately."""
+    """Return whether a value is an argument; the page lists arguments separately."""
     if all(argument.name != record.name for argument in record.launch.spec.arguments):
         return False
     lines = recording.source_lines(record.assignment.file)
@@ -91,7 +91,7 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
 
 
 def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
-    """Return the first records of each program: about `share` in total, evenly distributed."""
+    """Return the first records of each program: about `share` in total, equally many for each."""
     programs: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         programs[record.linear_program].append(record)

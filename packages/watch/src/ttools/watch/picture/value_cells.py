@@ -12,7 +12,7 @@ from ttools.watch.report.summary import value_text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Record
 
-#: Maximum number of cells for a value, and number of bins of a histogram.
+#: Maximum number of cells of a value, and maximum number of bins of a histogram.
 MOST_CELLS = 256
 BINS = 24
 #: Contents of cells without a number.
@@ -49,8 +49,8 @@ def _histogram(
 ) -> tuple[list[int], float]:
     """Return the number of values in each bin, and the width of a bin.
 
-    For integers, the width is an integer. Otherwise some bins would cover more integers than
-    others, and the histogram would seem to have gaps.
+    For integers, the width is an integer. Otherwise some bins would cover more integers than others
+    do, and the histogram would seem to have gaps.
     """
     if low == high:
         return [finite.size], 0.0
@@ -74,12 +74,13 @@ def fold(
     """Divide an array into a grid of cells, and compute the mean of the numbers in each cell.
 
     Args:
-        values: Array with at least one dimension; the last axis goes from left to right.
+        values: Array with at least one dimension; the last axis is horizontal, from left to right.
         mask: True for defined elements; None if all are defined.
 
     Returns:
-        The numbers of rows and columns, and the cells row by row. A cell with a NaN, with an
-        infinity, or without defined values is `NAN`, `INFINITE` or `MASKED`.
+        The numbers of rows and columns, and the cells row by row. A cell that contains a NaN is
+        `NAN`, a cell that contains an infinity is `INFINITE`, and a cell without defined values is
+        `MASKED`.
     """
     grid, shown = _as_matrix(values, mask)
     extents = grid.shape
@@ -114,7 +115,8 @@ def _as_matrix(
     if values.ndim > 1:
         shape = (prod(values.shape[:-1]), values.shape[-1])
         return values.reshape(shape), shown.reshape(shape)
-    # A vector is split into rows. Extents are powers of two, so that the rows are full.
+    # A vector is split into rows. The number of columns is a power of two, like the extents of
+    # tiles, so that the rows are full.
     columns = min(values.size, max(32, 1 << (isqrt(values.size).bit_length())))
     shape = (-(-values.size // columns), columns)
     missing = prod(shape) - values.size

@@ -43,7 +43,7 @@ class EagerRecorder:
         self._parameters: dict[str, int] = {}
 
     def run(self, launch: KernelLaunch, described: TraceEntry, programs: Sequence[int]) -> None:
-        """Run programs of a launch and restore memory afterwards.
+        """Run programs of a launch, and then restore memory.
 
         Args:
             launch: The launch, which has not run yet.

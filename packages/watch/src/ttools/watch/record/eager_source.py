@@ -1,7 +1,8 @@
 """Instrumentation of a kernel's Python source, so that it reports the values of its variables.
 
-A call after each assignment reports the variable's name and value. Each loop is wrapped to count
-its iterations. The methods that are called are those of the active observer (`eager.observation`).
+After each assignment, a call is inserted that reports the variable's name and value. Each loop is
+wrapped to count its iterations. The inserted calls are to methods of the active observer
+(`eager.observation`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Recorder:
         watch: Names of variables and lines, as the user writes them.
         programs: Programs to record, such as `0,5:8,last`; by default, all programs.
         seed: Seed of `random:N` in `programs`.
-        eager: Recorder that runs the same programs as Python first; None for no comparison.
+        eager: Recorder that first runs the same programs as Python; None for no comparison.
         accesses: Receives the accesses of launches, and decides which launches are shown.
         only_pictures: If True, only launches that appear in the picture are recorded.
 
@@ -95,7 +95,7 @@ class Recorder:
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
 
     def write_to(self, file: BinaryIO, limit: int) -> None:
-        """Begin a trace in a file, with `limit` as the maximum number of bytes of values."""
+        """Begin a trace in a file; the values may take at most `limit` bytes."""
         self.writer = TraceWriter(file, limit)
 
     # ---- launches
@@ -152,7 +152,7 @@ class Recorder:
         return report
 
     def _look(self, launch: KernelLaunch) -> list[Variable]:
-        """Return the watched variables of a kernel, and record which variables it has."""
+        """Return the watched variables of a kernel, and remember all variables that it has."""
         cached = self._variables.get(launch.kernel.variants)
         if cached is not None:
             return cached
@@ -188,7 +188,7 @@ class Recorder:
         return described
 
     def number_of(self, kernel: str, site: Site) -> int:
-        """Return the number of a watched assignment; the first use writes it to the trace."""
+        """Return the number of a watched assignment; on first use, describe it in the trace."""
         with self._lock:
             number = self._assignments.get((kernel, site))
             if number is not None:
@@ -275,7 +275,7 @@ class _ValueTaker:
 def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
     """Return a function that reads the iterations, mask and elements of a value.
 
-    Its argument is the address of the data that native code has written for the value.
+    The function takes the address of the data that native code has written for the value.
     """
     element, shape, *_ = site.operands[0]
     kind = numpy_type(element)

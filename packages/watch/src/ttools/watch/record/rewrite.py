@@ -1,7 +1,7 @@
 """Insertion of a `ttools.watch` operation after every assignment of the watched variables.
 
-These operations are not entered in the uses of values. The schedule therefore does not depend on
-them, and a watched kernel computes the same results as an unwatched kernel.
+These operations are not entered in the use lists of values. The schedule therefore does not depend
+on them, and a watched kernel computes the same results as an unwatched kernel.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 def _hide(op: Operation) -> None:
     for index, value in enumerate(op.operands):
         # A swap of neighbouring lanes (`lane_swap`) is compiled without its intermediate results,
-        # unless they have further uses. The watch of such a result is entered in its uses, so that
-        # it is computed.
+        # unless they have further uses. The watch of such a result therefore stays in the result's
+        # use list, so that the result is computed.
         if not is_part_of_swap(value):
             value.uses.remove((op, index))
 

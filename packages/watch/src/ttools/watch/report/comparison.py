@@ -2,7 +2,8 @@
 
 Kernels are matched by name. Values are matched by the name of the variable and the text of its
 statement, so that recordings of different versions of a file can be compared. A compiler may move
-or remove computations; values without a unique counterpart are therefore left out and counted.
+or remove computations; values that have no unique counterpart for this reason are left out and
+counted.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Comparison(ShowsItself):
         compared: Number of compared values.
         alone: Number of values without a unique counterpart, by variable of the first recording.
         launches: Number of compared launches.
-        unpaired: Kernels with different numbers of launches, with both numbers.
+        unpaired: Kernels that have different numbers of launches in the two recordings, with both
+            numbers.
     """
 
     names: tuple[str, str]
@@ -99,7 +101,7 @@ def compare(
 
     Args:
         one: A recording; its order determines which difference is first.
-        other: A recording with some of the same programs.
+        other: A recording that contains some of the same programs.
         names: Names of the recordings for messages.
         rtol: Relative tolerance; by default that of `torch.testing` for the type.
         atol: Absolute tolerance; by default that of `torch.testing` for the type.
@@ -128,16 +130,16 @@ def compare(
 
 
 def _is_implied(record: Record) -> bool:
-    """Return whether a value is an argument or a stored value, which a run as Python omits."""
+    """Return whether a value is an argument or a stored value; a run as Python records neither."""
     arguments = {argument.name for argument in record.launch.spec.arguments}
     return record.name.startswith("tl.") or record.name in arguments
 
 
 def _pair_launches(one: Recording, other: Recording, comparison: Comparison) -> dict[int, int]:
-    """Match the n-th launches of each kernel in both recordings.
+    """Match the n-th launch of each kernel in one recording with its n-th launch in the other.
 
     Returns:
-        Maps the index of a launch in `other` to the index in `one`.
+        A map from the index of a launch in `other` to the index of the launch in `one`.
     """
     first, second = _by_kernel(one), _by_kernel(other)
     first_name, second_name = comparison.names
@@ -198,7 +200,7 @@ _Key = tuple[int, int, str, str, str]
 def _pairs(
     one: Recording, other: Recording, launches: Mapping[int, int]
 ) -> Iterator[tuple[Record, Record | None]]:
-    """Yield the records of `one` in order, each with its counterpart, or None if it has none."""
+    """Yield the records of `one` in order, each with its counterpart or None."""
     files = _files(one, other)
     first = _grouped(one, {index: index for index in launches.values()}, files)
     second = _grouped(other, launches, files)
@@ -214,7 +216,7 @@ def _pairs(
 def _files(one: Recording, other: Recording) -> set[str]:
     """Return the file names that occur in both recordings.
 
-    Statements in other files are matched by their text alone.
+    Statements in all other files are matched by their text alone.
     """
     ours, theirs = (
         {PurePath(assignment.file).name for assignment in recording.assignments.values()}
@@ -260,7 +262,8 @@ def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | 
 def _can_match(one: Record, other: Record) -> bool:
     """Return whether two records may belong to the same iteration.
 
-    In one of the recordings some loops may be unrolled, so that their iterations are missing.
+    Some loops may be unrolled in one of the recordings, so that its records do not contain the
+    iterations of these loops.
     """
     short, long = sorted((one.iteration, other.iteration), key=len)
     rest = iter(long)
@@ -268,10 +271,10 @@ def _can_match(one: Record, other: Record) -> bool:
 
 
 def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
-    """Return the counterpart of a record, whose statement may have been moved out of loops.
+    """Return the counterpart of a record whose statement may have been moved out of loops.
 
     Returns:
-        None if there is no certain match.
+        The counterpart; None if there is no certain match.
     """
     calls = [line for _, line in record.assignment.callers]
     same = [c for c in candidates if [line for _, line in c.assignment.callers] == calls]
@@ -325,7 +328,10 @@ def _tolerance(
 def _other_numbers(
     one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float
 ) -> NDArray[np.bool_] | None:
-    """Return the lanes in which two values differ; a scalar is broadcast to the other's shape."""
+    """Return a mask of the lanes in which two values differ; scalars are broadcast.
+
+    The result is None if the values cannot be compared.
+    """
     try:
         one, other = np.broadcast_arrays(one, other)
     except ValueError:

@@ -80,7 +80,7 @@ def _row(record: Record) -> tuple[str, str, str, str, str]:
 
 
 def assignment_text(assignment: Assignment) -> str:
-    """Return the file and line of an assignment, and those of the calls that led there."""
+    """Return the file and line of an assignment, and those of the calls that led to it."""
     inner = f"{PurePath(assignment.file).name}:{assignment.line}"
     calls = "".join(
         f" < {line}" if file == assignment.file else f" < {PurePath(file).name}:{line}"
@@ -150,7 +150,7 @@ def _pointer_text(record: Record) -> str:
 
 
 def target_text(name: str, offset: int) -> str:
-    """Return the target of a pointer as text: an argument and an element offset, or an address."""
+    """Return the target of a pointer as text: an argument with an element offset, or an address."""
     if not name:
         return hex(offset & (2**64 - 1))
     return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"

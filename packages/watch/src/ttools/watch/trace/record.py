@@ -51,7 +51,7 @@ class TraceEntry:
 
 
 class _StoredArgument(Struct, frozen=True):
-    """An argument as a trace stores it; a number has `value`, a pointer has the other fields."""
+    """An argument as a trace stores it; a number has only `value`, a pointer the other fields."""
 
     name: str
     type: str
@@ -151,8 +151,8 @@ class Assignment:
         element: MLIR name of the element type.
         shape: Shape of the value, `()` for a scalar.
         masked: True if a mask is recorded with each value.
-        filled: True if lanes outside the mask have a value, too: the `other` of a load.
-        parameter: Index of the parameter that a pointer is derived from; -1 if unknown.
+        filled: True if lanes outside the mask also have a value, namely the `other` of a load.
+        parameter: Index of the parameter from which a pointer is derived; -1 if unknown.
     """
 
     kernel: str
@@ -183,7 +183,7 @@ class Record:
 
     Attributes:
         assignment: The variable and its line.
-        launch: The launch in which it was recorded.
+        launch: The launch in which the value was recorded.
         linear_program: Linear id of the program.
         iteration: Zero-based iteration of each enclosing loop, outermost first.
     """
@@ -205,7 +205,7 @@ class Record:
 
     @property
     def values(self) -> NDArray[Any]:
-        """Return the elements, including undefined ones; addresses for pointers.
+        """Return the elements, including undefined ones; for pointers, return addresses.
 
         Integers are always returned as signed, because integer types in the IR have no signedness.
         """
@@ -237,8 +237,8 @@ class Record:
         """Return the argument that each pointer belongs to, and the pointer's offset in elements.
 
         If a pointer is derived from a known argument, it belongs to that argument even if it points
-        outside its memory. Otherwise it belongs to the argument whose storage contains the address.
-        If there is none, the name is empty, and the offset is the address.
+        outside the argument's memory. Otherwise it belongs to the argument whose storage contains
+        the address. If there is no such argument, the name is empty, and the offset is the address.
         """
         if not is_pointer(self.assignment.element):
             raise UsageError(f"`{self.name}` contains {self.assignment.type}, not pointers")

@@ -28,7 +28,7 @@ class Recording(Sequence[Record]):
         launches: Launches by their numbers.
         assignments: Assignments by their numbers.
         sources: Texts of the source files at recording time.
-        complete: True if the trace was finished.
+        complete: True if writing the trace was finished.
         refused: Number of values that are missing because the limit of the trace was reached.
 
     Raises:
@@ -98,7 +98,7 @@ class Recording(Sequence[Record]):
         return len(self._blocks)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a record by index, several by a slice, or those of a variable by its name."""
+        """Return a record by index, a list of records by slice, or those of a variable by name."""
         if isinstance(index, str):
             return self.select(index)
         if isinstance(index, slice):
@@ -122,7 +122,7 @@ class Recording(Sequence[Record]):
         return list(dict.fromkeys(self.assignments[n].name for n in numbers))
 
     def source_lines(self, file: str) -> list[str]:
-        """Return the lines that a source file had at recording time; none if it was unreadable."""
+        """Return the lines of a source file when it was recorded; none if it was unreadable."""
         if file not in self._lines:
             self._lines[file] = self.sources.get(file, "").splitlines()
         return self._lines[file]

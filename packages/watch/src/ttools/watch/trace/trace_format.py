@@ -1,9 +1,10 @@
 """The binary format of a trace: its writer, which runs during launches, and its reader.
 
 A trace consists of a magic line and blocks. A block is a header, followed by `size` bytes. A block
-of kind JSON describes a launch, an assignment, a source file or the end. A block of kind VALUE
-contains one value: the iterations of the enclosing loops, the mask with one byte per lane if the
-assignment has one, and the elements. Reading a trace does not execute any part of it.
+of kind JSON describes a launch, an assignment, a source file or the end of the trace. A block of
+kind VALUE contains one value: the iterations of the enclosing loops, the mask with one byte per
+lane if the assignment has a mask, and the elements. Reading a trace does not execute any part of
+it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class TraceWriter:
         file.write(MAGIC)
 
     def describe(self, kind: str, data: object) -> None:
-        """Write a description: a dataclass or a dictionary."""
+        """Write a description, given as a dataclass or a dictionary."""
         text = json.dumps({kind: msgspec.to_builtins(data)}, separators=(",", ":")).encode()
         with self._lock:
             self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
@@ -83,7 +84,7 @@ class TraceWriter:
         mask: bytes,
         data: bytes,
     ) -> bool:
-        """Write a value; return False if it exceeds the limit."""
+        """Write a value; if this would exceed the limit, return False."""
         size = len(iterations) + len(mask) + len(data)
         header = _HEADER.pack(VALUE, len(iterations) // 8, assignment, launch, program, size)
         with self._lock:

@@ -24,7 +24,7 @@ class Selector:
     """A name or a line that the user selects.
 
     Attributes:
-        name: Name of variables with the wildcards `*` and `?`; empty for a line.
+        name: Name of variables, in which `*` and `?` are wildcards; empty if a line is selected.
     """
 
     text: str
@@ -39,14 +39,14 @@ class Selector:
         return variable.location.line == self.line and _is_file(variable.location.file, self.file)
 
     def means(self, unavailable: Unavailable) -> bool:
-        """Return whether an unavailable assignment is selected; `*` does not select any."""
+        """Return whether an unavailable assignment is selected; the selector `*` selects none."""
         if self.name:
             return self.name != EVERYTHING and fnmatchcase(unavailable.name, self.name)
         return self.line in unavailable.lines and _is_file(unavailable.file, self.file)
 
 
 def read_selectors(texts: Iterable[str]) -> tuple[Selector, ...]:
-    """Parse the selectors of a command line or a call.
+    """Parse the selectors that are given on a command line or in a call.
 
     Raises:
         UsageError: A text is neither a name nor a line.
@@ -69,7 +69,7 @@ def _is_file(path: str, suffix: str) -> bool:
 
 
 def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list[Variable]:
-    """Return the selected variables; `*` does not select parameters that are pointers."""
+    """Return the selected variables; the selector `*` does not select pointer parameters."""
     return [
         variable
         for variable in variables
@@ -81,7 +81,7 @@ def choose(variables: Sequence[Variable], selectors: Sequence[Selector]) -> list
 
 
 def _is_informative(variable: Variable) -> bool:
-    """Return whether a variable shows more than the arguments, which are described anyway."""
+    """Return whether a variable is more than a pointer argument, which is described anyway."""
     element = element_type(variable.value.type)
     return not (variable.is_parameter and isinstance(element, PointerType))
 
@@ -115,7 +115,7 @@ def unmatched_sentence(
     """Explain why a selector matched nothing.
 
     Args:
-        known: Name, file and line of everything that could be watched, by kernel.
+        known: For each kernel, the name, file and line of everything that could be watched.
         unavailable: Unavailable assignments by kernel.
     """
     if not known:

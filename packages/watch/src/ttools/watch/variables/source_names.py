@@ -1,4 +1,4 @@
-"""Analysis of Python source: where names are assigned, and by which expressions."""
+"""Analysis of Python source: where names are assigned, and which expressions are assigned."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Binding:
         name: The name that is assigned.
         statement: The statement that assigns it.
         source: The expression whose value is assigned; None if it is not a single expression.
-        item: `(index, count)` if the value is one of `count` items of the expression's value, as in
-            `a, b = f()`; None if it is the whole value.
+        item: `(index, count)` if only one of `count` items of the expression's value is assigned,
+            as in `a, b = f()`; None if the whole value is assigned.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Binding:
 
     @property
     def lines(self) -> range:
-        """Return the lines of the statement; for a loop, those of its header."""
+        """Return the lines of the statement; for a loop, return the lines of its header."""
         return lines_of(self.statement)
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name whose value, where it is read, comes from the previous iteration of a loop."""
+    """A name whose value, at the place where it is read, comes from a loop's previous iteration."""
 
     name: str
     loop: ast.For
@@ -88,11 +88,12 @@ class Function:
         return ways[0] if len(ways) == 1 and ways[0] is self.tree.body[-1] else None
 
     def reaching(self, statement: ast.stmt, name: str) -> Binding | Carried | str | None:
-        """Find the assignment that gives a name its value where a statement reads it.
+        """Find the assignment that gives a name its value at the place where a statement reads it.
 
         Returns:
-            The assignment; `Carried` if it may be in the previous iteration of a loop; the name
-            itself if it is a parameter; None if it depends on branches or is unknown.
+            The assignment; `Carried` if the assignment may be in the previous iteration of a loop;
+            the name itself if it is a parameter; None if the assignment depends on branches or is
+            unknown.
         """
         parent, suite, index = self._positions[statement]
         for before in reversed(suite[:index]):
@@ -127,7 +128,7 @@ def _all_bindings(statement: ast.stmt) -> Iterator[Binding]:
 
 
 def _bindings(statement: ast.stmt) -> Iterator[Binding]:
-    """Yield the bindings of a statement itself, without those of nested statements."""
+    """Yield the bindings of a statement itself, without the bindings of nested statements."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             yield from _targets(target, statement, statement.value)
@@ -161,11 +162,11 @@ class SourceNames:
     """The functions of a file, and the expressions at its locations.
 
     In Triton 3.8 and later, the location of an operation is the start of its expression. In earlier
-    versions it is the start of the last operand, with a column relative to the function's
-    indentation.
+    versions, it is the start of the expression's last operand, with a column relative to the
+    function's indentation.
 
     Args:
-        by_last: If True, locations follow the earlier convention.
+        by_last: If True, locations follow the convention of the earlier versions.
     """
 
     def __init__(self, source: str, by_last: bool = False) -> None:
@@ -189,7 +190,7 @@ class SourceNames:
         return function
 
     def is_single(self, line: int, column: int) -> bool:
-        """Return whether at most one operator of each kind and one call start at a location.
+        """Return whether a call or operators start at a location, but at most one of each kind.
 
         Args:
             line: Line number, from 1.
@@ -203,7 +204,7 @@ class SourceNames:
         return bool(kinds) and len(kinds) == len(set(kinds))
 
     def position_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
-        """Return the line and column that Triton's locations give to an expression."""
+        """Return the line and column of the location that Triton gives to an expression."""
         at = _last_operand(node) if self._by_last else node
         return at.lineno, at.col_offset + 1 - self._indent(at.lineno)
 

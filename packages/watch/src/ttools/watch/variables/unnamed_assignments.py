@@ -1,10 +1,10 @@
 """Search for assignments without named operations: aliases, and the targets of `a, b = …`.
 
-Triton names the operations of a statement after its target if there is a single one. The names that
-`b = a` and `a, b = f(x)` assign therefore do not occur in the compiled kernel. This module looks up
-the assigned expression in the source. It then finds the value by the location of the expression's
-operations, or through other variables that have names. Values that depend on branches, or whose
-location is also that of other values, are unavailable.
+Triton names the operations of a statement after its target if there is only one target. The names
+that `b = a` and `a, b = f(x)` assign therefore do not occur in the compiled kernel. This module
+looks up the assigned expression in the source. It then finds the value by the location of the
+expression's operations, or through different variables that have names. A value is unavailable if
+it depends on branches, or if several values have the same location.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Instance:
 
 @dataclass(frozen=True)
 class _At:
-    """One level of an operation's location: its own line, or that of a call that led there."""
+    """One level of an operation's location: its own line, or the line of a call that led to it."""
 
     operation: Operation
     location: SourceLocation
@@ -185,7 +185,7 @@ class _Search:
         item: tuple[int, int] | None,
         depth: int,
     ) -> list[Variable]:
-        """Return the values of an expression, or those of one of its items."""
+        """Return the values of an expression, or the values of one of its items."""
         if depth > _DEEPEST:
             return []
         if isinstance(source, (ast.Tuple, ast.List)) and item is not None:

@@ -48,11 +48,11 @@ class Variable:
         location: File and line, and the calls that led there.
         value: The value of the assignment.
         block: The block in which the value is available.
-        operation: The operation after which the value is available, or, if the operation stores the
-            value, before which; None for the start of the block.
-        mask: Mask of the lanes that are loaded or stored; None if all are.
+        operation: The operation after which the value is available; if the operation stores the
+            value, the value is available before it. None for the start of the block.
+        mask: Mask of the lanes that are loaded or stored; None if all lanes are.
         is_parameter: True for parameters of the kernel.
-        is_filled: True if the lanes outside the mask have the value `other` of a load.
+        is_filled: True if the lanes outside the mask have the value of `other` of a load.
     """
 
     name: str
@@ -70,8 +70,9 @@ class NamedAssignments:
     """The assignments whose variables are named in a module's locations.
 
     Attributes:
-        variables: All assignments with values, in the order of the program.
-        doubtful: Assignments in unrolled loops for which only the last iteration is found.
+        variables: All assignments with values, in program order.
+        doubtful: Assignments in unrolled loops for which only the last iteration can be found with
+            certainty.
     """
 
     variables: list[Variable] = field(default_factory=list)
@@ -100,10 +101,10 @@ def find_named(module: Module, parameters: Sequence[str]) -> NamedAssignments:
 def _separate(
     named: NamedAssignments, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool
 ) -> None:
-    """Add the parts that are complete values of earlier iterations of an unrolled loop.
+    """Add those parts that are complete values of earlier iterations of an unrolled loop.
 
-    A part is such a value if it has the same kind as a complete value, which belongs to the last
-    iteration.
+    A part is such a value if it has the same kind as a complete value, which then belongs to the
+    last iteration.
     """
     for part in parts:
         if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
@@ -113,7 +114,7 @@ def _separate(
 
 
 def stored_by(op: Operation) -> str | None:
-    """Return the name for the value that an operation stores, or None if it does not store.
+    """Return the name for the value that an operation stores; None if it stores nothing.
 
     Stored values have no name in the source, so they are named after the function that stores them.
     """
@@ -188,8 +189,8 @@ class _Assigned:
 
     Attributes:
         kind: Kind of the value, see `unrolled_loops`.
-        is_part: True if another value of the same statement is computed from it.
-        chain: The location of the value and those of its callers.
+        is_part: True if a different value of the same statement is computed from it.
+        chain: The location of the value, followed by the locations of its callers.
         level: Index of the statement's location in `chain`.
     """
 
@@ -208,13 +209,13 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
         if not is_plain(value) or value.location is None:
             continue
         # All results share the location of the operation. The variable name in that location
-        # belongs to the result that is used: `tl.argmax`, for example, reduces values and indices
+        # belongs to the result that is used: for example, `tl.argmax` reduces values and indices,
         # but returns only the indices.
         if is_ambiguous and not value.uses:
             continue
         chain = chain_of(value.location)
-        # All results of a loop or branch have its location, which may contain the name of another
-        # result. The names in the locations of its callers are correct.
+        # All results of a loop or branch share its location, which may contain the name of a
+        # different result. The names in the locations of its callers are correct.
         first = 1 if op.has(STRUCTURED) else 0
         if first and not value.uses:
             continue
@@ -233,7 +234,7 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
 
 
 def variable_of(name: str, location: SourceLocation, value: Value, block: Block) -> Variable:
-    """Return an assignment of the result of an operation."""
+    """Return an assignment whose value is the result of an operation."""
     op = value.defining_op
     assert op is not None
     return Variable(name, location, value, block, op, _load_mask(op), is_filled=_is_filled(op))
@@ -251,9 +252,9 @@ def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
     """Return whether a value is only a part of what the statement at `chain[0]` assigns."""
-    # In an unrolled loop, operations of another line after a value show that the value is complete.
-    # Elsewhere they do not: the parts of a statement may be separated by the computations of a
-    # descriptor's shape.
+    # In an unrolled loop, a value is complete if operations of a different line follow it before
+    # its user. Elsewhere this does not show that it is complete: the parts of a statement may be
+    # separated by the computations of a descriptor's shape.
     location, unrolled = chain[0], is_unrolled(chain)
     for user, first in _consumers(value):
         if user.location is None:
@@ -274,7 +275,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """Yield the users of a value, each with the first relevant level of its location."""
+    """Yield the users of a value, each with the first level of its location that is relevant."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
@@ -285,9 +286,9 @@ def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
 def _apart(
     value: Value, user: Operation, location: SourceLocation, positions: dict[Operation, int]
 ) -> bool:
-    """Return whether operations of another statement are between a value and its user.
+    """Return whether operations of a different statement are between a value and its user.
 
-    In an unrolled loop, this means that the two belong to different iterations.
+    In an unrolled loop, this means that the value and its user belong to different iterations.
     """
     op = value.defining_op
     if op is None or op.parent is None or op.has(CONSTANT):

@@ -1,1 +1,1 @@
-"""Layouts of TTGIR, which assign elements of a tile to threads or to offsets in shared memory."""
+"""TTGIR layouts, which map elements of a tile to threads or to offsets in shared memory."""

@@ -24,7 +24,7 @@ _ACCESS = re.compile(
 )
 _TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
-#: Larger tiles are skipped, because the position of each element is computed separately.
+#: Larger tiles are skipped, because each element's position is computed individually.
 _MOST_ELEMENTS = 1 << 15
 
 
@@ -53,7 +53,7 @@ _INDENT = " " * 4
 
 
 def access_layouts(compilation: Compilation) -> list[AccessLayout]:
-    """Return the accesses to tiles with known layouts, one for each location and layout."""
+    """Return the accesses to tiles with known layouts, one per kind, location, shape and layout."""
     ttgir = compilation.texts["ttgir"]
     named = {layout.name: layout for layout in layouts_of(ttgir)}
     layouts: dict[tuple[object, ...], AccessLayout] = {}
@@ -63,7 +63,8 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
             continue
         shape = tuple(int(n) for n in tile[1].split("x") if n)
         text = _balanced(tile[2])
-        # Software pipelining duplicates accesses of a loop in the code before the loop.
+        # Software pipelining duplicates the accesses of a loop in the code before the loop, so an
+        # access may occur both inside and outside.
         nested = line.text.startswith(_INDENT + " ")
         kind = str(access.lastgroup)
         key = (kind, line.location, shape, text)

@@ -1,7 +1,7 @@
 """Layouts of matrix instructions: accumulators, and operands of dot products.
 
-The layouts follow the descriptions of fragments of mma.sync and wgmma in the PTX ISA, and of MFMA
-and WMMA in AMD's ISA guides. The tests compare them with Triton's own conversion of layouts.
+The layouts follow the descriptions of mma.sync and wgmma fragments in the PTX ISA, and those of
+MFMA and WMMA in AMD's ISA guides. The tests compare them with Triton's own conversion of layouts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ttools.core.compilation.layouts.terms import Holder, Index, Layout, delinearised
 
-#: Maps register and lane to row and column in an instruction's tile.
+#: Maps register and lane to row and column within an instruction's tile.
 Part = Callable[[Index, Index], tuple[Any, Any]]
 
 
@@ -85,8 +85,8 @@ def _wmma_warps(layout: Layout) -> list[int] | None:
     if "register" in layout.text:
         return None
     counts = [1, 1]
-    # Triton 3.7 and later write the layout of warps as basis vectors, first those along columns;
-    # each is twice the previous one.
+    # Triton 3.7 and later write the layout of warps as basis vectors, starting with those along
+    # columns. Along each axis, each vector is twice the previous one.
     for row, column in layout.bases("warp"):
         axis = 0 if row else 1
         if (row, column)[axis] != counts[axis] or (axis == 1 and counts[0] > 1) or (row and column):
@@ -108,7 +108,7 @@ def _tiled(
     part: Part,
     replicated: int | None = None,
 ) -> Holder:
-    """Repeat an instruction's tile over warps and then over the tensor, along columns first."""
+    """Repeat an instruction's tile over the warps and then over the tensor, columns first."""
     across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
     tile = [n * w for n, w in zip(size, across, strict=True)]
     repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
@@ -138,12 +138,15 @@ def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder 
 
 
 def _of_mma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Return operands of mma.sync: each lane holds `kWidth` neighbours along the inner axis."""
+    """Return operands of mma.sync: each lane holds `kWidth` elements along the inner axis.
+
+    The elements are adjacent.
+    """
     first, width = layout.number("opIdx", 0) == 0, layout.number("kWidth", 0)
     warps = parent.numbers("warpsPerCTA")
     if parent.number("versionMajor", 0) != 2 or not width or len(warps) != 2:
         return None
-    rows = 2 if first else 1  # groups of eight rows, or columns, of an instruction
+    rows = 2 if first else 1  # number of groups of eight rows or columns per instruction
 
     def part(register: Index, lane: Index) -> tuple[Any, Any]:
         rest, k = divmod(register, width)

@@ -19,7 +19,7 @@ def offset(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
 
 def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
-    """Yield sentences that describe the offsets of some rows; none if the layout is unknown."""
+    """Yield sentences that describe the offsets in some rows; none if the layout is unknown."""
     offset_of = offset(layout, shape)
     if offset_of is None:
         return
@@ -29,7 +29,7 @@ def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
 
 
 def _runs_text(offset_of: Offset, row: int, columns: int) -> str:
-    """Format runs of columns with the offset of their first element: `0:8 at 72, 8:16 at 64`."""
+    """Format each run of columns with its first element's offset: `0:8 at 72, 8:16 at 64`."""
     runs: list[tuple[int, int]] = []
     for column in range(columns):
         here = offset_of((row, column))

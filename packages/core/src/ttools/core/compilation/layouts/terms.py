@@ -15,7 +15,7 @@ Index = Any
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout that TTGIR names.
+    """A named layout in TTGIR.
 
     Attributes:
         name: Name in TTGIR, such as `#blocked1`.
@@ -30,12 +30,12 @@ class Layout:
     parent: Layout | None = None
 
     def numbers(self, field: str) -> list[int]:
-        """Return a list of numbers among the parameters; empty if there is none."""
+        """Return a parameter that is a list of numbers, by its name; empty if it is missing."""
         match = re.search(rf"\b{field} = \[([\d, ]*)\]", self.text)
         return [int(n) for n in match[1].split(",")] if match and match[1].strip() else []
 
     def number(self, field: str, default: int) -> int:
-        """Return a number among the parameters, or the default."""
+        """Return a parameter that is a number, by its name, or the default if it is missing."""
         match = re.search(rf"\b{field} = (\d+)", self.text)
         return int(match[1]) if match else default
 
@@ -44,7 +44,7 @@ class Layout:
         return bool(re.search(rf"\b{field} = true", self.text))
 
     def bases(self, field: str) -> list[Coordinates]:
-        """Return the basis vectors of one input of a linear layout."""
+        """Return the basis vectors of a linear layout for one input, such as `warp`."""
         match = re.search(rf"\b{field} = \[((?:\[[-\d, ]*\],? ?)*)\]", self.text)
         rows = re.findall(r"\[([-\d, ]*)\]", match[1]) if match else []
         return [tuple(int(n) for n in row.split(",")) for row in rows]
@@ -59,8 +59,8 @@ class Holder:
         registers: Elements per thread, including replicated ones.
         lanes: Number of lanes per warp.
         warps: Number of warps per block.
-        at: Maps register, lane and warp to the coordinates of an element. If they are arrays, each
-            coordinate is an array.
+        at: Function that maps register, lane and warp to the coordinates of an element. For
+            arguments that are arrays, each coordinate is an array.
     """
 
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Reads the layouts of a TTGIR module, evaluates and explains them.
+"""Reads the layouts of a TTGIR module, evaluates them and explains them.
 
 Every distributed layout is a map from (register, lane, warp) to coordinates, as defined in Triton's
 documentation of its layout attributes.
@@ -40,19 +40,18 @@ def layouts_of(ttgir: str) -> list[Layout]:
 
 
 def _operand(text: str, named: Mapping[str, Layout]) -> Layout:
-    """Return the layout of an operand, which has no name of its own."""
+    """Return the layout of a dot product's operand, which has no name of its own."""
     parent = re.search(r"parent = (#\w+)", text)
     inner = text.partition("{")[2].rpartition("}")[0]
     return Layout(text, "dot_op", inner, named.get(parent[1]) if parent else None)
 
 
 def shapes_of(ttgir: str, layout: Layout) -> list[tuple[int, ...]]:
-    """Return the shapes of the tensors with a layout, the largest first."""
+    """Return the shapes of the tensors that have this layout, the largest first."""
     name = re.escape(layout.name)
     uses = re.findall(rf"tensor<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}>", ttgir)
     shapes = {tuple(int(n) for n in shape.split("x")) for shape in uses}
-    # In shared memory, the last two axes are those of the tile; earlier axes are numbers of
-    # buffers.
+    # In shared memory, the last two axes are those of the tile; the earlier axes count buffers.
     shared_shapes = re.findall(rf"memdesc<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}, #", ttgir)
     shapes |= {tuple(int(n) for n in shape.split("x"))[-2:] for shape in shared_shapes}
     return sorted(shapes, key=prod, reverse=True)
@@ -122,7 +121,7 @@ _HOLDERS: dict[str, Callable[[Layout, tuple[int, ...], int], Holder | None]] = {
     "dot_op": dot_operand,
 }
 
-#: The maximum number of runs of a thread's elements that are shown.
+#: Maximum number of runs to show for a thread's elements.
 _RUNS_SHOWN = 4
 _WORDS = {
     "blocked": "each thread holds a small block; threads and warps tile the rest",

@@ -1,4 +1,4 @@
-"""Reduction of kernels that do not compile to the smallest ones that fail in the same way."""
+"""Reduces a kernel whose compilation fails to the smallest one that fails in the same way."""
 
 from __future__ import annotations
 

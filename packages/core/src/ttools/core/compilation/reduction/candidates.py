@@ -71,7 +71,7 @@ def _module_names(tree: ast.Module) -> set[str]:
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement of a module defines."""
+    """Return the names that a module-level statement defines."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -146,14 +146,14 @@ def _edited(kernel: StandaloneKernel, edits: _Edits) -> Iterator[StandaloneKerne
 
 
 def _blocks_of(node: ast.AST) -> list[list[ast.stmt]]:
-    """Return the non-empty blocks of a statement, which can be changed in place."""
+    """Return a statement's non-empty blocks as lists that can be changed in place."""
     names = ("body", "orelse", "finalbody")
     blocks = [getattr(node, name, None) for name in names]
     return [b for b in blocks if isinstance(b, list) and b and isinstance(b[0], ast.stmt)]
 
 
 def _all_blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Yield the blocks of all functions, those of the kernel and outer ones first."""
+    """Yield the blocks of all functions, starting with the kernel's; outer blocks come first."""
     for function in reversed(_functions(tree)):
         for node in ast.walk(function):
             yield from _blocks_of(node)
@@ -203,7 +203,7 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _first_iteration(loop: ast.For) -> ast.stmt:
-    """Return an assignment of the loop's first value to its variable."""
+    """Return a statement that assigns the first value of the loop to the loop variable."""
     arguments = loop.iter.args if isinstance(loop.iter, ast.Call) else []
     start = arguments[0] if len(arguments) > 1 else ast.Constant(0)
     return ast.Assign([copy.deepcopy(loop.target)], copy.deepcopy(start), lineno=0)
@@ -255,7 +255,7 @@ def _simpler_expressions(tree: ast.Module) -> Iterator[None]:
 
 
 def _replacements(expression: ast.expr) -> Iterator[ast.expr]:
-    """Yield the parts of an expression, and constants."""
+    """Yield candidates to replace an expression: its parts, and constants."""
     if isinstance(expression, (ast.Constant, ast.Slice, ast.JoinedStr, ast.Starred)):
         return
     for child in ast.iter_child_nodes(expression):
@@ -304,7 +304,7 @@ def _smaller(value: object) -> Iterator[int]:
 
 
 def _inlined_variables(tree: ast.Module) -> Iterator[None]:
-    """Replace a variable that is assigned once by its value, if it is read once or is short."""
+    """Replace a variable that is assigned once with its value, if it is read once or is short."""
     for block in list(_all_blocks(tree)):
         for index, statement in enumerate(block[:]):
             if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -334,7 +334,7 @@ def _contains(function: ast.FunctionDef, node: ast.AST) -> bool:
 
 
 class _Substitution(ast.NodeTransformer):
-    """Replaces names: those in `values` by expressions, those in `renamed` by other names."""
+    """Replaces names in `values` with expressions, and names in `renamed` with other names."""
 
     def __init__(self, values: Mapping[str, ast.expr], renamed: Mapping[str, str]) -> None:
         self._values, self._renamed = values, renamed
@@ -370,7 +370,7 @@ def _inlined_functions(tree: ast.Module) -> Iterator[None]:
 
 
 def _called(node: ast.AST, functions: Mapping[str, ast.FunctionDef]) -> ast.FunctionDef | None:
-    """Return which of these functions an expression calls; None if it calls none of them."""
+    """Return the function that an expression calls; None if it is none of the given functions."""
     is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     return functions.get(node.func.id) if is_named else None  # type: ignore[attr-defined]
 
@@ -391,7 +391,7 @@ def _argument_values(call: ast.expr, function: ast.FunctionDef) -> dict[str, ast
 def _inlined_call(
     statement: ast.Assign | ast.Expr, functions: Mapping[str, ast.FunctionDef]
 ) -> list[ast.stmt] | None:
-    """Return the statements of a function that can replace a call of it; None if none can."""
+    """Return the statements of a function, adapted to replace a call of it; None if that fails."""
     function = _called(statement.value, functions)
     if function is None:
         return None
@@ -422,7 +422,7 @@ def _inlined_call(
 
 
 def _fewer_helper_parameters(tree: ast.Module) -> Iterator[None]:
-    """Remove parameters of functions that the kernel calls, with their arguments."""
+    """Remove parameters of functions that the kernel calls, and the corresponding arguments."""
     for function in _functions(tree)[:-1]:
         signature = function.args
         for index in reversed(range(len(signature.args))):
@@ -495,7 +495,7 @@ def _smaller_parameters(kernel: StandaloneKernel) -> Iterator[StandaloneKernel]:
 
 
 def _unchanged(kernel: StandaloneKernel) -> Iterator[StandaloneKernel]:
-    """Yield the kernel itself, whose unused parts are removed like those of each candidate."""
+    """Yield the kernel itself, to remove its unused parts like those of each candidate."""
     yield kernel
 
 
@@ -516,5 +516,5 @@ STEPS: tuple[Step, ...] = (
     _editing(_inlined_variables),
     _editing(_fewer_helper_parameters),
 )
-#: Reductions of numbers, which make an endless compilation finite.
+#: Reduction steps for numbers, which turn an endless compilation into a finite one.
 NUMBER_STEPS: tuple[Step, ...] = (_smaller_parameters, _editing(_smaller_constants))

@@ -12,7 +12,7 @@ from ttools.core.compilation.compile_errors import explanation, is_compilation_e
 from ttools.core.ownership import owner_of_frame
 
 FRONT_END = "front end"
-#: Descriptions of the stages, by the name of their result.
+#: Descriptions of the stages, by the name of the stage's result.
 STAGE_TEXTS = {
     FRONT_END: "Triton's front end",
     "ttir": "the passes on TTIR",
@@ -31,8 +31,8 @@ class CompileFailure:
     """The failure of a compilation.
 
     Attributes:
-        kind: How the compilation failed: by an exception, by the end of its process, by exceeding
-            the time limit, or because the kernel needs more than the GPU has.
+        kind: How the compilation failed: it raised an exception, its process ended, it exceeded the
+            time limit, or the kernel needs more resources than the GPU has.
         stage: Name of the stage that failed.
         compiler_pass: Name of the MLIR pass that failed; empty if unknown.
         error: Class of the exception, description of the process's end, or name of the launch rule.
@@ -52,9 +52,9 @@ class CompileFailure:
     def is_like(self, other: CompileFailure) -> bool:
         """Return whether both compilations fail in the same way.
 
-        Kind, stage, pass, class of error and the function that raised it must be equal. The
-        messages must be equal except for numbers, shapes, places and names of values, and the
-        explanations except for remarks in parentheses and quoted code.
+        The kind, the stage, the pass, the error class and the function that raised the error must
+        be equal. The messages must be equal except for numbers, shapes, places and names of values,
+        and the explanations except for remarks in parentheses and quoted code.
         """
         return self._key() == other._key()
 
@@ -107,7 +107,7 @@ def failure_of_exception(
     Args:
         output: Text that the compiler wrote to standard error.
         parameters: Names of the kernel's parameters.
-        constants: Values of those that are constants, by name.
+        constants: Values of the constant parameters, by name.
     """
     innermost = error
     while innermost.__cause__ is not None:
@@ -151,10 +151,10 @@ def failure_of_crash(how: str, stage: str, output: str) -> CompileFailure:
     )
 
 
-#: An exception inside Triton's front end, which it replaces by a `CompilationError`.
+#: The text of an exception inside Triton's front end, which raises a `CompilationError` instead.
 _WRAPPED = re.compile(r"(?P<name>[A-Z]\w*)\((?P<quote>['\"])(?P<message>.*)(?P=quote)\)", re.DOTALL)
 _FATAL = re.compile(r"LLVM ERROR|Assertion .* failed|UNREACHABLE|fatal error|cantFail|terminate")
-#: The beginning of what follows such a message: a stack, or the module that was compiled.
+#: The text that may follow a fatal error message: a stack trace, or the module that was compiled.
 _STACK = re.compile(r"PLEASE submit|Stack dump|#?\d+[. ]|[#/]|module|$")
 _PIPELINE = re.compile(r"Pipeline failed while executing \[([^\n]*)\]")
 _PASS = re.compile(r"`([^`]+)` on")
@@ -168,7 +168,7 @@ def _failing_pass(output: str) -> str:
 
 
 def _fatal(output: str) -> list[str]:
-    """Return the line with which native code reports that it cannot continue, and the next two.
+    """Return the line in which native code reports a fatal error, and the next two lines.
 
     The next line often names the cause.
     """
@@ -180,13 +180,13 @@ def _fatal(output: str) -> list[str]:
 
 
 def _diagnostics(output: str) -> list[str]:
-    """Return the errors of MLIR and LLVM, without their places."""
+    """Return the errors of MLIR and LLVM, without their locations."""
     errors = re.findall(r"^(?:\S+?:|loc\([^\n]*?\):)? ?error: ([^\n]+)", output, re.MULTILINE)
     return [text for text in errors if "Failures have been detected" not in text]
 
 
 def _plain(message: str) -> str:
-    """Return the lines of a message that describe the error, without the lines around them."""
+    """Return the lines of a message that describe the error, without the surrounding lines."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\s*:|\bfatal\s*:", line)]
     return "\n".join(errors[:3] or lines[:3])

@@ -1,4 +1,4 @@
-"""The search for the smallest kernel that fails to compile in the same way."""
+"""The search for the smallest kernel whose compilation fails in the same way as the original's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReductionProgress:
 
     Attributes:
         candidates: Number of candidates compiled so far.
-        lines: Lines of the smallest kernel so far.
+        lines: Number of lines of the smallest kernel so far.
     """
 
     candidates: int
@@ -45,13 +45,13 @@ class ReductionProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction:
-    """A kernel that does not compile, reduced.
+    """The result of reducing a kernel that does not compile.
 
     Attributes:
         original: The kernel before the reduction, as text.
         kernel: The smallest kernel found.
         failure: Failure of the smallest kernel.
-        target: GPU for which both do not compile.
+        target: GPU for which neither kernel compiles.
         candidates: Number of candidates that were compiled.
         seconds: Duration of the search.
         ended: Reason for the end of the search: no candidate fails any more, the time limit, or
@@ -68,7 +68,7 @@ class Reduction:
 
     @property
     def script(self) -> str:
-        """Return a script that shows the failure with Triton only."""
+        """Return a script that reproduces the failure and needs only Triton."""
         note = "".join(f"{line}\n" for text in self.summary for line in _comment(text))
         after = self._comparison() if self.failure.kind == "resources" else ""
         return note + self.kernel.script(self.target, after)
@@ -149,7 +149,7 @@ def reduce_failure(
     compile_seconds: float = DEFAULT_COMPILE_SECONDS,
     on_progress: Callable[[ReductionProgress], object] = lambda _: None,
 ) -> Reduction | None:
-    """Reduce a kernel that does not compile to the smallest one that fails in the same way.
+    """Reduce a kernel whose compilation fails to the smallest one that fails in the same way.
 
     Candidates are compiled in worker processes, because they may crash or hang. Ctrl-C ends the
     search, and the smallest kernel found so far is returned.
@@ -158,7 +158,7 @@ def reduce_failure(
         source: The kernel, with its specialisation and launch options.
         seconds: Time limit of the search.
         compile_seconds: A compilation that takes longer counts as a failure.
-        on_progress: Called after each candidate.
+        on_progress: Function to call after each candidate.
 
     Returns:
         The reduction; None if the kernel compiles.

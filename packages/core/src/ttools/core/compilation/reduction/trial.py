@@ -32,10 +32,11 @@ from ttools.core.process.channel import Channel, DataCodec, WorkerGoneError, Wor
 from ttools.core.process.worker import Limits, Worker, exit_text, fork_worker
 from ttools.core.triton_versions import allocate_memory, begin_compilation
 
-#: A worker is replaced after this many kernels, because Triton and LLVM keep memory of each.
+#: A worker is replaced after this many kernels, because Triton and LLVM retain memory for each of
+#: them.
 _KERNELS_PER_WORKER = 500
 _LOADING = "loading"
-#: Bytes of standard error that are read after a crash, and of the beginning of other output.
+#: Number of bytes that are read from each end of a worker's output to standard error.
 _READ_BYTES = 1 << 20
 
 
@@ -57,7 +58,7 @@ class _Done:
     """The result of a compilation.
 
     Attributes:
-        failure: None if it succeeded.
+        failure: The failure; None if the compilation succeeded.
     """
 
     failure: CompileFailure | None
@@ -156,7 +157,7 @@ class _Output:
         os.truncate(self.path, 0)
 
     def read(self) -> str:
-        """Return the beginning and the end of the output."""
+        """Return the output, of which the middle is omitted if it is long."""
         try:
             data = self.path.read_bytes()
         except OSError:

@@ -1,4 +1,4 @@
-"""The orders of all sums and products of matrices of a compiled kernel, by source line."""
+"""The orders in which a compiled kernel evaluates its sums and matrix products, by source line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ttools.core.compilation.reductions.order import (
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 
-#: Bits of each operand's row that one instruction of the tensor cores multiplies.
+#: Number of bits of each operand's row that one tensor core instruction multiplies.
 _STEP_BITS = 256
 _BITS = {"f16": 16, "bf16": 16, "f32": 32}
 _DOT = re.compile(
@@ -38,11 +38,11 @@ _WIDTH = re.compile(r"kWidth = (\d+)")
 
 @dataclass(frozen=True)
 class ProductOrder:
-    """The order in which the target adds the terms of a product of matrices, along the K axis.
+    """The order in which the target adds the terms of a matrix product, along the K axis.
 
     Attributes:
         unit: `mma`, `wgmma` or `fma`: the kind of instruction.
-        step: Terms that one instruction adds to the accumulator.
+        step: Number of terms that one instruction adds to the accumulator.
         from_zero: True if the accumulator of the compiled product is the constant zero.
         skips_zero: True if the compiled product may ignore an accumulator that is zero.
     """
@@ -53,17 +53,18 @@ class ProductOrder:
     skips_zero: bool
 
     def __str__(self) -> str:
-        """Describe the order: `tensor cores, 16 terms at a time`."""
+        """Describe the order, for example `tensor cores, 16 terms at a time`."""
         unit = self.unit if self.unit == "fma" else "tensor cores"
         return f"{unit}, {self.step} term{'s' if self.step > 1 else ''} at a time"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """A product of matrices in TTGIR.
+    """A matrix product in TTGIR.
 
     Attributes:
-        places: Where it is in the source, with the calls that led to it, innermost first.
+        places: Source lines of the product: its own, then those of the calls that led to it,
+            innermost first.
         shape: Extents of the result.
         element: MLIR type of the operands.
         order: The order of its terms, or the reason why it is unknown.
@@ -78,7 +79,7 @@ class Product:
 
 
 class KernelOrders:
-    """The orders in a compiled kernel.
+    """The orders in which a compiled kernel adds the terms of sums and matrix products.
 
     Args:
         compilation: The kernel, compiled for the target.
@@ -103,7 +104,7 @@ class KernelOrders:
         Args:
             place: Line of the sum in the user's program.
             shape: Extents of the tile.
-            axis: The axis that is added up.
+            axis: The axis along which the elements are added.
         """
         here = [reduction for reduction in self._reductions if _is_at(reduction.places, place)]
         same = [
@@ -136,7 +137,7 @@ class KernelOrders:
         ]
 
     def product(self, place: SourceLocation | None, shape: tuple[int, ...]) -> ProductOrder | str:
-        """Return the order of a product of matrices, or the reason why it is unknown.
+        """Return the order of a matrix product, or the reason why it is unknown.
 
         Args:
             place: Line of the product in the user's program.
@@ -145,7 +146,8 @@ class KernelOrders:
         here = [product for product in self._products if _is_at(product.places, place)]
         if not here or any(product.shape != shape for product in here):
             return "the compiler has replaced the product by other operations"
-        # A product may be divided along the K axis; the parts after the first continue it.
+        # A product may be divided along the K axis; each part after the first one continues the
+        # accumulation.
         first = [product for product in here if not product.continues]
         orders = {product.order for product in first}
         if len(orders) != 1:
@@ -210,7 +212,7 @@ def _order(text: str, layout: Layout | None, element: str, result: str) -> Produ
     version = layout.number("versionMajor", 0)
     if version not in (2, 3):
         return "orders of products are known for mma.sync of sm_80 and for wgmma"
-    # With wider operands, an instruction multiplies other columns than the next ones.
+    # If the operands are wider, the columns that one instruction multiplies are not consecutive.
     widths = {int(width) for width in _WIDTH.findall(text)}
     if (version == 2 or widths) and widths != {32 // _BITS[element]}:
         return "the columns of the operands are permuted"

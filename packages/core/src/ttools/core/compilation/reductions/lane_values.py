@@ -1,10 +1,11 @@
 """Executes straight-line LLVM IR for all threads of a block, with sums as symbols.
 
-The code is that of a kernel which loads a tile, adds its elements along an axis, and stores the
-sums. Integers are computed. A loaded element is a leaf, and a sum of two symbols is a new node, so
-the symbol of a stored result is the tree in which the block has added the elements. The threads
-execute each instruction together; without branches, this is a correct order, because barriers
-separate the stores to shared memory from the loads.
+The code must be that of a kernel which loads a tile, adds its elements along an axis, and stores
+the sums. Integers are computed. Floats are represented by symbols: a loaded element is a leaf, and
+a sum of two symbols is a new node. The symbol of a stored result is therefore the tree in which the
+block has added the elements. All threads execute each instruction together; in the absence of
+branches, this is a correct order, because barriers separate the stores to shared memory from the
+loads.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ttools.core.errors import TtoolsError
 
 Numbers = NDArray[np.int64]
 Stage = Literal["thread", "warp", "block"]
-#: Bytes of an element, of a register and of a word of shared memory.
+#: Size in bytes of an element, of a register and of a word of shared memory.
 WORD = 4
-#: Start of the pointers to each kernel argument; larger than any tile.
+#: Distance between the addresses passed for successive kernel arguments; larger than any tile.
 ARGUMENT = 1 << 40
 _SHARED_BYTES = 1 << 18
 _LANES = 32
 _UNWRITTEN = -1
-#: The constant -0.0, which leaves every summand as it is.
+#: Represents the constant -0.0, which does not change any number to which it is added.
 _NEUTRAL = -2
 
 
@@ -38,7 +39,7 @@ class UnsupportedCodeError(TtoolsError):
 
 @dataclass(frozen=True)
 class Symbols:
-    """Symbols of all threads: for each thread, the number of a node (a leaf or a sum)."""
+    """The symbols of a value: for each thread, the number of a node (a leaf or a sum)."""
 
     nodes: Numbers
 
@@ -51,13 +52,13 @@ Value = Any
 class Nodes:
     """The leaves and the sums of an execution.
 
-    Leaves have the numbers of the elements. The operands of a sum are sorted, because addition is
-    commutative, so equal sums of different threads have the same number.
+    The number of a leaf is that of its element. The operands of a sum are sorted, because addition
+    is commutative, so equal sums of different threads have the same number.
 
     Attributes:
         leaves: Number of leaves of the tree.
         operands: The operands of each sum; the first sum has the number `leaves`.
-        stages: The stage in which each sum was computed first.
+        stages: The stage in which each sum was first computed.
     """
 
     leaves: int
@@ -66,13 +67,13 @@ class Nodes:
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, a: Numbers, b: Numbers, stage: Stage) -> Numbers:
-        """Return the sums of two symbols of each thread."""
+        """Return the sum of two symbols for each thread."""
         pairs = np.stack([np.minimum(a, b), np.maximum(a, b)], axis=-1)
         distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
         numbers = []
         for low, high in distinct.tolist():
             if low < 0:
-                # LLVM fills unused lanes of vectors with poison, and others with -0.0.
+                # LLVM fills some unused lanes of vectors with poison, and others with -0.0.
                 numbers.append(high if low == _NEUTRAL else _UNWRITTEN)
                 continue
             number = self._numbers.get((low, high))
@@ -131,7 +132,7 @@ class Execution:
 
     # ---- operands
     def value(self, text: str) -> Value:
-        """Return the value of an operand without its type."""
+        """Return the value of an operand, which is written without its type."""
         text = text.strip()
         if text in self._variables:
             return self._variables[text]
@@ -160,7 +161,7 @@ class Execution:
         return value
 
     def symbols(self, value: Value) -> Numbers:
-        """Return the numbers of nodes of a value."""
+        """Return the node numbers of a value that consists of symbols."""
         if not isinstance(value, Symbols):
             raise UnsupportedCodeError("a float that is not an element or a sum")
         return value.nodes
@@ -171,7 +172,7 @@ class Execution:
         return Symbols(self._shared[_words(addresses)])
 
     def write_shared(self, addresses: Numbers, nodes: Numbers, active: Any = None) -> None:
-        """Store words to shared memory; threads that store to one word must store one symbol."""
+        """Store words to shared memory; all threads that store to a word must store one symbol."""
         self.stage = "block"
         if active is not None:
             addresses, nodes = addresses[active], nodes[active]
@@ -360,7 +361,7 @@ def _tid(execution: Execution, match: re.Match[str]) -> Value:
 
 
 def _shuffle(execution: Execution, match: re.Match[str]) -> Value:
-    """Exchange a register with another lane of the warp."""
+    """Exchange a register between lanes of a warp."""
     if execution.stage == "thread":
         execution.stage = "warp"
     value, by = execution.value(match[2]), execution.number(match[3])

@@ -1,8 +1,8 @@
 """The tree in which a GPU adds the elements of a tile along an axis.
 
-TTGIR gives a tile a layout, but not the order of a reduction; this is chosen by the lowering to
-LLVM IR, and differs between versions of Triton. Triton therefore lowers a kernel that contains only
-this reduction, with the same layout, and the resulting code is executed with symbols
+TTGIR gives a tile a layout, but not the order of a reduction. The order is chosen by the lowering
+to LLVM IR, and differs between versions of Triton. To determine it, Triton lowers a kernel that
+contains only this reduction, with the same layout, and the resulting code is executed with symbols
 (`lane_values.py`).
 """
 
@@ -27,7 +27,7 @@ from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import lower_ttgir
 
-#: Larger tiles are not followed, because the code for them is long.
+#: Larger tiles are not analysed, because the code for them is long.
 _MOST_ELEMENTS = 1 << 16
 _OPENING = re.compile(r'"tt\.reduce"\((?P<operands>[^()]*)\) <\{axis = (?P<axis>\d+) : i32[^}]*\}>')
 _CLOSING = re.compile(r"\}\) : \((?P<types>.*)\) -> ")
@@ -45,9 +45,9 @@ class Reduction:
     """A reduction in TTGIR.
 
     Attributes:
-        places: Where the reduction is in the source, with the calls that led to it, innermost
-            first. The first one is usually in Triton's library.
-        axis: The axis of the tile.
+        places: Source lines of the reduction: its own, which is usually in Triton's library, then
+            those of the calls that led to it, innermost first.
+        axis: The axis along which the tile is reduced.
         shape: Extents of the tile.
         element: MLIR type of the elements, such as `f32`.
         layout: The layout of the tile, as written in TTGIR.
@@ -71,7 +71,7 @@ class ReductionOrder:
         operands: The two operands of each further node, the lower number first. The last node is
             the result.
         per_thread: Number of elements that one thread combines before threads exchange results.
-        per_warp: The same for a warp.
+        per_warp: Number of elements that one warp combines before warps exchange results.
     """
 
     extent: int
@@ -80,7 +80,7 @@ class ReductionOrder:
     per_warp: int
 
     def __str__(self) -> str:
-        """Describe the tree: `256 elements, of which a thread adds 4 and a warp 128`."""
+        """Describe the tree, as in `256 elements, of which a thread adds 4 and a warp 128`."""
         return (
             f"{self.extent} elements, of which a thread adds {self.per_thread} and a warp "
             f"{self.per_warp}"
@@ -146,7 +146,7 @@ def order_of(reduction: Reduction, compilation: Compilation) -> ReductionOrder:
         raise UnknownOrderError("the module has no attributes")
     if "ttg.total-num-warps" in module[0] or "nvws." in ttgir:
         raise UnknownOrderError("the warps of the kernel are specialised")
-    # The options can only be those that determine the code of a sum.
+    # The probe is compiled only with the options that determine the code of a sum.
     options = tuple(
         (name, compilation.metadata[name])
         for name in ("num_warps", "num_ctas", "ptx_version")
@@ -171,7 +171,7 @@ def _order(
     target: Target,
     options: tuple[tuple[str, object], ...],
 ) -> ReductionOrder | str:
-    """Return the order, or the reason why it is unknown."""
+    """Return the order of a reduction, or the reason why it is unknown."""
     text = probe(layouts, module, layout, shape, axis)
     try:
         llir = lower_ttgir(text, target.gpu_target(), dict(options))
@@ -277,7 +277,7 @@ def _indices(lines: list[str], name: str, shape: tuple[int, ...], layout: str) -
 
 
 def _sliced(layout: str, axes: Sequence[int]) -> str:
-    """Return the layout of a tile without some axes."""
+    """Return the layout of a tile from which the given axes are removed."""
     for axis in sorted(axes, reverse=True):
         layout = f"#ttg.slice<{{dim = {axis}, parent = {layout}}}>"
     return layout
@@ -286,18 +286,18 @@ def _sliced(layout: str, axes: Sequence[int]) -> str:
 def tree_of(
     nodes: Nodes, stored: dict[int, int], shape: tuple[int, ...], axis: int
 ) -> ReductionOrder | str:
-    """Return the tree of all results, or the reason why there is none.
+    """Return the tree that all results have in common, or the reason why there is none.
 
     Args:
         nodes: The sums that the threads have computed.
         stored: The symbol of each result.
         shape: Extents of the tile.
-        axis: The axis along which it was reduced.
+        axis: The axis along which the tile was reduced.
     """
     inner, extent = prod(shape[axis + 1 :]), shape[axis]
     if sorted(stored) != list(range(prod(shape) // extent)):
         return "not all results are stored"
-    # Nodes with the same tree of positions along the axis get the same number.
+    # Nodes that combine the positions along the axis in the same tree get the same number.
     position: dict[int, int] = {}
     row: dict[int, int | None] = {}
     trees: dict[tuple[int, int], int] = {}
@@ -337,7 +337,7 @@ def tree_of(
 
 
 def _reachable(nodes: Nodes, roots: object) -> list[int]:
-    """Return the nodes of the trees with some roots, operands first."""
+    """Return the nodes of the trees with the given roots; operands precede their sums."""
     wanted: set[int] = set()
     stack = list(roots)  # type: ignore[call-overload]
     while stack:
@@ -353,7 +353,7 @@ def _reachable(nodes: Nodes, roots: object) -> list[int]:
 
 
 def _leaves(extent: int, operands: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of elements below each node."""
+    """Return the number of leaves below each node of the tree."""
     counts = [1] * extent
     for a, b in operands:
         counts.append(counts[a] + counts[b])

@@ -21,8 +21,8 @@ INVALIDATED = "operation failed due to a previous error during capture"
 UNJOINED = "capturing stream has unjoined work"
 ILLEGAL_STATE = "the operation cannot be performed in the present state"
 
-#: A vector clock: the number of nodes of each other stream that a stream has waited for, by stream
-#: id.
+#: A vector clock: for each other stream that a stream has waited for, by stream id, the number of
+#: that stream's nodes.
 Reached = dict[int, int]
 
 

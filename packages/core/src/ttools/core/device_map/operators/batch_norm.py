@@ -13,7 +13,7 @@ import torch
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield the functions by operator name in aten."""
+    """Yield the names of operators in aten, each with the function that implements it."""
     yield "batch_norm_stats", _stats
     yield "batch_norm_elemt", _normalised
     yield "batch_norm_gather_stats_with_counts", _gathered
@@ -83,7 +83,7 @@ def _reduced(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the sums of gradient and of gradient * input, and the gradients of weight and bias."""
+    """Return the sums of gradient and gradient * (x - mean), and the weight and bias gradients."""
     wide = _wide(gradient)
     total = wide.sum(_others(x))
     product = (wide * (_wide(x) - _per_channel(mean, x))).sum(_others(x))

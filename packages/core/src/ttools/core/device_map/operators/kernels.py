@@ -1,11 +1,11 @@
 """Computes operators on tensors of a mapped device with the CPU's kernels.
 
 torch's dispatcher calls the kernel of the CUDA backend after it has handled autograd, autocast,
-tracing and functional transformations. Our kernel for that backend calls the CPU's kernel with CPU
-tensors that share the operands' memory. If CUDA's kernel supports types that the CPU's kernel does
-not, it computes in wider types. The table of these types comes from torch's own lists (the types in
-`OpInfo.dtypesIfCUDA` that are not in `dtypes`), so that types which neither kernel supports are
-still rejected.
+tracing and functional transformations. The kernel that ttools registers for that backend calls the
+CPU's kernel with CPU tensors that share the operands' memory. For types that CUDA's kernel supports
+but the CPU's kernel does not, it computes in wider types. The table of these types comes from
+torch's own lists (the types in `OpInfo.dtypesIfCUDA` that are not in `dtypes`), so that types which
+neither kernel supports are still rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HALF = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 _COMPLEX = {torch.complex32: torch.complex64}
 _FFT = {torch.float16: torch.float32, **_COMPLEX}
 _BOOL = {torch.bool: torch.uint8}
-#: Wider types by operator name, which includes in-place variants and those with `out=`.
+#: Wider types by operator name; a name also stands for in-place variants and those with `out=`.
 _WIDER = {
     **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _FFT),
     **dict.fromkeys(("avg_pool3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), _HALF),
@@ -153,7 +153,7 @@ def _complex_sum(x: Any, axes: Any = None, keep: bool = False, *, dtype: Any = N
 
 
 def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the variant of a function with `out=`."""
+    """Return the variant of a function that accepts `out=`."""
 
     def computed(*args: Any, out: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -162,17 +162,18 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-#: Functions for operators for which computing in a wider type is not sufficient.
+#: Functions that replace operators for which computing in a wider type is not sufficient.
 _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}
 
 
 _CPU = torch.device("cpu")
-#: Types of operands that need no conversion, not even if they are optional or in a list.
+#: Types of operands that need no conversion, even if they are optional or in a list.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
 #: Operators that query whether cuDNN or MIOpen can compute this loss.
 _CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
-#: Indices of operands that may be CPU tensors although others are device tensors, by operator.
+#: Indices of operands that may be CPU tensors although other operands are device tensors, by
+#: operator.
 ON_EITHER = {
     **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
     **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
@@ -227,8 +228,8 @@ class Computation:
         self._compute = self._compute_with_numbers = function or _composed(name)
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
         # Collectives are not called directly. The sanitizer may replace kernels that allocate
-        # memory by Python code, which needs the GIL, and threads of Gloo may wait for the GIL while
-        # they hold the lock of their queue.
+        # memory with Python code, which needs the GIL, while threads of Gloo may wait for the GIL
+        # and hold the lock of their queue.
         is_collective = name.startswith("c10d::")
         #: Dispatch key of the kernel that is called directly, or None; and the value of
         #: `kernel_overrides.changes` when the kernel was looked up.
@@ -244,7 +245,8 @@ class Computation:
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Conversions of positional operands. For tensors: the position, and whether the operand
-        #: may be a CPU tensor. For others: the position and the function that converts the operand.
+        #: may be a CPU tensor. For other operands: the position and the function that converts the
+        #: operand.
         self._tensors: list[tuple[int, bool]] = []
         self._by_position: list[tuple[int, Convert]] = []
         self._by_name: dict[str, Convert] = {}
@@ -307,7 +309,8 @@ class Computation:
                 elif not free and value.is_cpu and value.dim():
                     raise refusal(self._name)
             elif value is not None:
-                # The value is a number, which torch's Python binding converts to a tensor.
+                # A number was passed for a tensor operand; torch's Python binding converts it to a
+                # tensor.
                 compute = self._compute_with_numbers
         for number, convert in self._by_position:
             if number < count:
@@ -391,7 +394,7 @@ class Computation:
 
 
 def refusal(name: str) -> RuntimeError:
-    """Return torch's own error for operands on the CPU, whose text scripts may expect."""
+    """Return torch's own error for operands on the CPU, because scripts may expect its text."""
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"cuda:0 and cpu! (in {name})"
@@ -405,7 +408,7 @@ def aliased(argument: Any) -> str:
 
 
 def _composed(name: str) -> Kernel:
-    """Return a function that calls the operator on the CPU, where torch composes it from others."""
+    """Return a function that calls an operator on the CPU, where torch composes it of others."""
     op = operator(name)
     autocast = dispatch_keys("AutocastCPU")
 
@@ -444,7 +447,7 @@ def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
 
 
 def _for_each_pair(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
-    """Apply an action to a tensor and its CPU tensor, or pairwise to two lists."""
+    """Apply an action to a tensor and its CPU tensor, or to each pair of tensors from two lists."""
     if isinstance(value, torch.Tensor):
         if value.is_cuda:
             action(value, host)
@@ -467,7 +470,7 @@ def _assign(tensor: Any, host: Any) -> None:
 
 
 def _update(tensor: Any, host: Any) -> None:
-    """Apply changes of size or sparse parts from a CPU tensor to the script's tensor."""
+    """Transfer changes of size or of sparse parts from a CPU tensor to the script's tensor."""
     if tensor.layout is torch.strided:
         if host.shape != tensor.shape or host.stride() != tensor.stride():
             offset = tensor.storage_offset()

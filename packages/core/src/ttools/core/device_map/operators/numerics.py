@@ -26,14 +26,15 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell", _gru_cell
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     yield "_fused_rms_norm_backward", _rms_norm_backward
-    # Select the backend that composes attention of torch's operators, instead of a fused kernel.
+    # Select the backend that composes attention from torch's operators, instead of a fused kernel.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
     for library in ("cudnn", "miopen"):
         yield f"_use_{library}_ctc_loss", lambda *args: False
         yield f"_use_{library}_ctc_loss.Tensor", lambda *args: False
     yield "record_stream", lambda *args: None
     yield "_sparse_mm_reduce_impl", _not_on_gpus("_sparse_mm_reduce_impl")
-    # Forward-mode differentiation uses this operator for tensors of zeros that have no memory.
+    # Forward-mode differentiation uses this operator to create tensors of zeros that have no
+    # memory.
     yield "_efficientzerotensor", torch.zeros
     for name in ("_softmax", "_log_softmax"):
         yield name, _to_float(getattr(aten, name).default)
@@ -64,7 +65,7 @@ def _not_on_gpus(name: str) -> Callable[..., Any]:
 
 
 def _wide(op: Any, backward: bool) -> Callable[..., Any]:
-    """Compute in float32 where the CPU uses half precision but CUDA accumulates in float32."""
+    """Compute in float32 where CUDA accumulates in float32 but the CPU in half precision."""
 
     def widened(*args: Any, **kwargs: Any) -> Any:
         narrow = next(x.dtype for x in args if isinstance(x, torch.Tensor))
@@ -83,7 +84,7 @@ def _wide(op: Any, backward: bool) -> Callable[..., Any]:
 
 
 def _product(op: Any) -> Callable[..., Any]:
-    """Return a matrix product whose result type differs from that of its operands."""
+    """Return a matrix product whose result has a different type from its operands."""
 
     def product(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         tensors = [x for x in args if isinstance(x, torch.Tensor)]
@@ -95,7 +96,7 @@ def _product(op: Any) -> Callable[..., Any]:
 
 
 def _to_float(op: Any) -> Callable[..., Any]:
-    """Add CUDA's option to convert half precision to float32 to an operator."""
+    """Extend an operator by CUDA's option to convert half precision to float32."""
 
     def function(x: Any, axis: int, half_to_float: bool) -> Any:
         return op(x.float() if half_to_float else x, axis, False)

@@ -34,7 +34,7 @@ _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_
 _NON_BLOCKING = 2
 #: Operators that read a number from the device but lack torch's tag for such operators.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
-#: Operators whose results after the first may be empty on the CPU if they are unused.
+#: Operators whose results other than the first may be empty on the CPU if they are unused.
 _SPARE = (
     *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
     *("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only"),
@@ -51,7 +51,7 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
     Args:
         name: Operator name with namespace and overload.
         key: The backend whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
-        function: Replaces that kernel, if given.
+        function: Function that replaces that kernel, if given.
     """
     computation: Computation | None = None
     recorded: Recorded | None = None
@@ -79,12 +79,12 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
 
 
 class Recorded:
-    """Records an operator in a graph; the steps are planned from its schema.
+    """Records an operator in a graph; the steps are planned from the operator's schema.
 
     Args:
         name: Operator name with namespace and overload.
-        compute: Computes the operator on tensors of the device.
-        function: Replaces the CPU's kernel, if given.
+        compute: Function that computes the operator on tensors of the device.
+        function: Function that replaces the CPU's kernel, if given.
     """
 
     def __init__(self, name: str, compute: Kernel, function: Kernel | None) -> None:
@@ -166,7 +166,7 @@ class Recorded:
     # ---- operands
 
     def _reads_on_host(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a GPU would wait for values, or for a copy from or to host memory."""
+        """Return whether a GPU would wait for values or for a copy from or to host memory."""
         if self._short == "repeat_interleave":
             return kwargs.get("output_size") is None
         copies = self._short in _COPYING
@@ -188,7 +188,7 @@ class Recorded:
         return False
 
     def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether all indexed elements are set to one number, so no count is needed."""
+        """Return whether all indexed elements are set to one number, so a GPU need not count."""
         value = args[2] if len(args) > 2 else kwargs.get("values")
         accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
         is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1

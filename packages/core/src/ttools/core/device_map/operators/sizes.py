@@ -30,7 +30,7 @@ def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
 def set_to(
     tensor: Any, storage: Any, offset: int, size: list[int], strides: Sequence[int] = ()
 ) -> Any:
-    """Implement `set_` to a part of a storage, which is replaced by a larger copy if too small."""
+    """Implement `set_` with part of a storage; if that is too small, it is enlarged by copying."""
     if len(strides) < len(size):
         strides = torch.empty(size, device="meta").stride()
     needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))

@@ -24,7 +24,7 @@ from ttools.core.ownership import (
 )
 from ttools.core.process.launch_frames import entries_of, traceback_of
 
-#: Name in the globals of every function that the engine made from a jit function.
+#: Name of the mark in the globals of every function that the engine made from a jit function.
 MARK = "__ttools_eager__"
 
 
@@ -121,7 +121,7 @@ def is_hidden(frame: FrameType | None) -> bool:
         if owner_of_frame(frame) in ("ttools", "triton") or file in _DEBUGGERS:
             return True
         # Code that was compiled from a string, such as the methods of named tuples, is treated as
-        # part of its caller. An exception is a script that was passed as a string.
+        # part of its caller. The exception is a script that was passed as a string.
         made = file.startswith("<") and module_of(frame) != "__main__"
         if not made and not is_library_file(file):
             return False

@@ -41,7 +41,7 @@ _by_form = handler_of(_FORMS)
 def _product(machine: Machine, instruction: Instruction) -> None:
     """Execute `mul` and `mad` of integers or floats.
 
-    They are distinguished by the modifier `lo`, `hi` or `wide`, which only integers have.
+    The integer instructions are recognised by their modifier: `lo`, `hi` or `wide`.
     """
     which = {"lo", "hi", "wide"} & set(instruction.modifiers)
     (multiply if which else _by_form)(machine, instruction)

@@ -42,7 +42,7 @@ def saturate(value: Vector) -> Vector:
 
 
 def rectify(value: Vector) -> Vector:
-    """Replace values that are not greater than 0 by +0; NaN stays."""
+    """Replace values that are not greater than 0 by +0; NaN stays NaN."""
     return value.compare("ole", 0.0).choose(value.coerce(0.0), value)
 
 

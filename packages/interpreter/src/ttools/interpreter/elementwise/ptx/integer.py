@@ -27,7 +27,7 @@ def plain(function: Callable[..., Vector]) -> Rule:
 
 
 def _typed(function: Callable[..., Vector]) -> Rule:
-    """Return a rule without modifiers whose function has the parameter `signed`."""
+    """Return a rule that accepts no modifiers, for a function with the parameter `signed`."""
     return lambda modifiers, *values: function(*values, signed=modifiers.kind.signed)
 
 

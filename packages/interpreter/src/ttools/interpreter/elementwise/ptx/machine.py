@@ -220,7 +220,8 @@ class Machine:
         if register.bits > type.total:
             bits = bits.cast("sext" if type.signed else "zext", f"i{register.bits}")
         if self._guard is not None:
-            # If the register has not been written before, its other lanes may have any value.
+            # If the register has not been written before, lanes in which the guard is unset may
+            # have any value.
             old = register.value or bits.coerce(0)
             bits = self._guard.choose(bits, old)
         register.value = bits

@@ -92,7 +92,7 @@ def _set_predicate(machine: Machine, instruction: Instruction) -> None:
     """Translate `setp.cmp.type p|q, a, b`.
 
     For types of one part, q is the complement of p. For packed types, p is the result for the lower
-    halves and q that for the upper halves.
+    halves and q is the result for the upper halves.
     """
     modifiers = Modifiers(instruction)
     type = modifiers.type()

@@ -1,8 +1,8 @@
 """PTX's types, and conversions between the bits of registers and vectors of these types.
 
 A register is a vector of integers with one lane per instance of the assembly. A value of a packed
-type such as `f16x2` is a vector with one lane per part, so twice as many. Therefore one instruction
-computes all parts.
+type such as `f16x2` is a vector with one lane per part, which is twice as many lanes. Therefore one
+LLVM instruction computes all parts.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
 def literal_bits(text: str, type: PtxType) -> int | None:
     """Return the bits of a literal used as a value of `type`; None where PTX does not define it.
 
-    "Constants" in the PTX ISA defines them: `0f` and `0d` are followed by the bits of a float or
-    double; other floats are doubles that are rounded to the type; an integer is not a valid float.
+    "Constants" in the PTX ISA defines these bits: `0f` and `0d` are followed by the bits of a float
+    or double; other floats are doubles that are rounded to the type; an integer is not a valid
+    float.
     """
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
     prefix = body[:2].lower()

@@ -125,7 +125,7 @@ def observed(
 def verified(
     e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
 ) -> None:
-    """Report lanes of a store whose memory holds another value, because other lanes stored there.
+    """Report lanes of a store whose memory holds a different value, stored by other lanes.
 
     This is emitted after all lanes of the tile have been stored.
 
@@ -320,7 +320,8 @@ class _Access:
         preheader = e.b.preheaders[0]
         if not self.prober.instruments.explains:
             # Guards that only count do not change the schedule, so a load may be evaluated in
-            # several loops, in any order. The test before a loop is therefore valid only in it.
+            # several loops, in any order. The test before a loop is therefore valid only in that
+            # loop.
             test = preheader.known.get(("tile", self.op))
             if test is None:
                 test = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
@@ -370,8 +371,8 @@ class _Access:
     def _bounds(self) -> tuple[SSAValue, SSAValue]:
         """Return the address and size of the memory that may be accessed without a check.
 
-        It belongs to the parameter that the address derives from. If this is unknown, it is the
-        memory in which the runtime last found an address of this site.
+        This is the memory of the parameter that the address derives from. If that parameter is
+        unknown, it is the memory in which the runtime last found an address of this site.
         """
         bounds = self.prober.bounds.get(self.site.parameter)
         if bounds is not None:

@@ -1,8 +1,8 @@
 """Events: reports of lanes that failed a test, with their coordinates and the values of variables.
 
 If a lane has failed, the code that is emitted here stores the coordinates of the lanes, the
-iterations of the enclosing loops and the values of named variables in the payload of the event. It
-is emitted out of line.
+iterations of the enclosing loops and the values of named variables in the payload of the event.
+This code is emitted out of line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ttools.ir.dialects.traits import (
 )
 from ttools.ir.semantics import moved_lanes
 
-#: Maximum number of variables that an event carries. A finding shows only the first ones.
+#: Maximum number of variables that an event carries. A finding shows only the first of them.
 _MOST_SHOWN = 12
 _DEEPEST = 24
 _WITH_SIGN = (
@@ -60,8 +60,8 @@ _SIGN = {
 class Variable:
     """A value to show, with the coordinates of its elements that belong to the lanes of the event.
 
-    The coordinates may differ from those of the event: the row index that a broadcast expands has
-    only one axis.
+    The coordinates may differ from those of the event. For example, a row index that a broadcast
+    expands has only one axis.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Variable:
 
     @property
     def capacity(self) -> int:
-        """Return the number of bytes that the value needs in the payload at most."""
+        """Return the maximum number of bytes that the value needs in the payload."""
         width = self.at[0].width if self.at else 1
         return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
 
@@ -79,8 +79,8 @@ class Variable:
 class Destination:
     """The site and payload of events.
 
-    They are SSA values, even though they are constant, so that code for several sites is equal and
-    is emitted once (see `out_of_line`).
+    They are SSA values, even though they are constant, so that the code for several sites is
+    identical and is emitted only once (see `out_of_line`).
 
     Attributes:
         site: The number of the site, an i32.
@@ -298,7 +298,7 @@ def _is_part_of(value: Value, user: Operation) -> bool:
 
 
 def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
-    """Return whether evaluating a value again accesses no memory of the user."""
+    """Return whether a value can be evaluated again without accessing memory of the user."""
     op = value.defining_op
     if not value.is_tensor:
         return value in e.scalars
@@ -347,12 +347,14 @@ def _carried_pointer(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
 def subscripted_name(value: Value, user: Operation) -> str:
     """Return the variable in the expression that adds axes to a value, or `""` if unknown.
 
-    Triton computes equal ranges once, under the name of the first. In `rm = tl.arange(0, 64)`,
-    `rk = tl.arange(0, 64)`, `p + rk[None, :]`, the variable `rk` is only in the last expression.
+    Triton computes equal ranges once, under the name of the first. After `rm = tl.arange(0, 64)`
+    and `rk = tl.arange(0, 64)`, the name `rk` is found only in expressions such as `p + rk[None,
+    :]`.
     """
     if not user.has(VIEW) or user.location is None or variable_name(value):
         return ""
-    # A broadcast is located where the whole expression begins, `rows` in `rows[:, None] * n + p`.
+    # The location of a broadcast is where the whole expression begins: at `rows` in `rows[:, None]
+    # * n + p`.
     if not value.is_tensor or len(user.result_shape) <= len(shape_of(value.type)):
         return ""
     if isinstance(element_type(value.type), PointerType):

@@ -124,8 +124,8 @@ class _Axis:
     """One or more axes of a tile that are traversed as one axis.
 
     Attributes:
-        step: Distance of neighbouring coordinates in memory, in bytes, an i64.
-        lanes: Distance of neighbouring coordinates in walk order, in lanes.
+        step: Distance between neighbouring coordinates in memory, in bytes, an i64.
+        lanes: Distance between neighbouring coordinates in walk order, in lanes.
         extent: The number of coordinates.
         first: The lowest coordinate that the mask admits, an i64.
         end: The exclusive end of the coordinates that the mask admits, an i64.
@@ -212,7 +212,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
 
 
 def _is_row_step(rows: _Axis, run: _Axis) -> bool:
-    """Return whether rows may be the given distance apart.
+    """Return whether the distance between rows is allowed.
 
     If a row is a single element, rows must provably not be adjacent, because adjacent elements
     belong to the same run.

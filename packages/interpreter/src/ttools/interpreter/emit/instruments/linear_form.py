@@ -1,13 +1,13 @@
 """Tiles that are affine in their coordinates, with coefficients that are known at run time.
 
-For example, the tile `x_ptr + rows[:, None] * stride + columns[None, :]` of f32 has the form
-`base + (4*stride) * i + 4 * j`, where `base` and `stride` are SSA values. A form is found by
-following the operations of a tile back to scalars. Forms are computed in 64 bits, whatever the type
-of the tile. If a sum or product in a narrower type may wrap, the form has guards. These test at run
-time that the values at the corners of the tile fit the type; all others then fit, too.
+For example, the tile `x_ptr + rows[:, None] * stride + columns[None, :]` of f32 has the form `base
++ (4*stride) * i + 4 * j`, where `base` and `stride` are SSA values. A form is found by following
+the operations of a tile back to scalars. Forms are computed in 64 bits, whatever the type of the
+tile. If a sum or product in a narrower type may wrap, the form has guards. These test at run time
+that the values at the corners of the tile fit the type; all other values then fit, too.
 
 `FormDomain` is a domain of integers (see `ir/dialects/integers.py`) whose numbers are emitted
-instructions, so it can evaluate all operations that are declared in these terms.
+instructions, so it can evaluate all operations whose semantics are declared for such domains.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Separators in the access log of kernels that may store to memory that they have loaded.
 
 The race check needs the order of the accesses of a program. In straight-line code, it is the order
-of the operations. Two other things are logged: the beginning of a new iteration of a loop, and
-operations at which the threads of a program exchange values, such as reductions, because the
-threads wait for each other there.
+of the operations. In addition, two kinds of events are logged: the beginning of a new iteration of
+a loop, and operations at which the threads of a program exchange values, such as reductions,
+because the threads wait for each other there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
 
 
 def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
-    """Return a predicate: whether an exchange keeps a load before a store to the same memory.
+    """Return a predicate for exchanges that keep a load before a store to the same memory.
 
     Such an exchange depends on the loaded values, and the store depends on the exchange. A compiler
     may move any other exchange before the load or after the store. In functions that call others or

@@ -95,7 +95,8 @@ def synchronises_programs(module: Module) -> bool:
     accesses = {
         (op.name, access_flags(op)) for op in module.walk() if op.has(LOADS) or op.has(ATOMIC)
     }
-    # A volatile or relaxed load orders nothing, but a program can use it to wait for another one.
+    # A volatile or relaxed load orders nothing, but a program can use it to wait for another
+    # program.
     if any(
         flags & ACQUIRES or (flags & LOOKS and (name == "tt.load" or flags & IS_STRONG))
         for name, flags in accesses
@@ -110,11 +111,11 @@ def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Lo
     """Emit an access under a lock, so that accesses take effect in the order of the log.
 
     Args:
-        site: The number of its site.
-        address: The address of its only element.
+        site: The number of the access's site.
+        address: The address of the access's only element.
 
     Yields:
-        The event; the caller must set its value.
+        The access; the caller must set its `value`.
     """
     prober = e.prober
     flags = access_flags(op)

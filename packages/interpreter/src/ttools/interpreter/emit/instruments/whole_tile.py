@@ -1,7 +1,7 @@
 """Tests of a whole tile of addresses against the bounds of memory, before a loop over its chunks.
 
 If each address is an affine expression of the tile's coordinates, the lowest and the highest
-address are at corners of the tile. If the mask compares coordinates with numbers, they are at
+address are at corners of the tile. If the mask compares coordinates with numbers, both are at
 corners of the box of coordinates for which these comparisons hold. The box may contain inactive
 lanes, but it contains all active ones.
 
@@ -29,11 +29,11 @@ from ttools.ir.semantics import (
 )
 
 _DEPTH = 32
-#: For comparisons of `base + coordinate` with 0, by predicate: the end of the coordinates that it
-#: bounds, and the distance of that end from `-base`. For example, `base + i <= 0` bounds the
-#: exclusive end of the coordinates, which is `-base + 1`.
+#: For comparisons of `base + coordinate` with 0, by predicate: which end of the coordinates the
+#: comparison bounds, and the distance of that end from `-base`. For example, `base + i <= 0` bounds
+#: the exclusive end of the coordinates, which is `-base + 1`.
 _RISING = {"slt": ("end", 0), "sle": ("end", 1), "sgt": ("first", 1), "sge": ("first", 0)}
-#: The same for comparisons of `base - coordinate` with 0; the distance is that from `base`.
+#: The same for comparisons of `base - coordinate` with 0; the distance is measured from `base`.
 _FALLING = {"slt": ("first", 1), "sle": ("first", 0), "sgt": ("end", 0), "sge": ("end", 1)}
 
 
@@ -96,7 +96,7 @@ class MaskBox:
             self.exact = False
 
     def _view(self, mask: Value, op: Operation, axes: Sequence[int | None], depth: int) -> None:
-        """Restrict the box by the mask that a view moves."""
+        """Restrict the box by a mask that is a view of another condition."""
         below = axes_through(mask)
         if below is None:
             self.exact = False

@@ -98,7 +98,7 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
 
 
 def _has_operation(element: Type, kind: str) -> bool:
-    """Return whether an operation exists for a type; Triton emits no others."""
+    """Return whether an atomic operation exists for a type; Triton emits no other combinations."""
     if kind in BITWISE or kind == "xchg":
         return True
     if kind == "fadd":
@@ -152,7 +152,7 @@ def _read(b: Builder, address: SSAValue, element: Type, ordering: str) -> SSAVal
 def _between_barriers(
     e: Emitter, op: Operation, operands: Sequence[Value], one: _OneLane, kind: str
 ) -> None:
-    """Emit an atomic load or store of each lane, and log the barriers that Triton adds to it."""
+    """Emit an atomic load or store for each lane, and log the barriers Triton adds around it."""
     logged = e.prober is not None and e.prober.instruments.footprints
     if logged and has_barrier_before(op):
         call(e.b, "pass_barrier")
@@ -164,7 +164,7 @@ def _between_barriers(
 def _flags_of_swap(
     e: Emitter, op: Operation, old: SSAValue, expected: SSAValue, element: Type
 ) -> SSAValue:
-    """Return the flags of a compare-and-swap; if it fails, it only reads."""
+    """Return the access flags of a compare-and-swap; if the comparison fails, it only reads."""
     b, bits = e.b, f"i{SIZES[memory_type(element)] * 8}"
     old_bits, expected_bits = (b.bitcast(to_memory(b, v, element), bits) for v in (old, expected))
     swapped = b.compare("icmp eq", old_bits, expected_bits)
@@ -234,8 +234,8 @@ def _each_pack(
                 def apart() -> SSAValue:
                     return _unrolled(e, active, addresses, data, element, one)
 
-                # If the runtime had to check the lanes, usually not all of them may be accessed, so
-                # they are not changed together.
+                # If the runtime had to check the lanes, some of them usually must not access
+                # memory, so the lanes are not changed together.
                 is_checked = allowed is not None and allowed is not chosen
                 if is_checked or not is_run(chunk, element):
                     return apart()
@@ -364,7 +364,7 @@ def _conditional(
 
 PACK_BYTES = 16
 
-#: Intrinsics that compute the same as an operation of LLVM's `atomicrmw`.
+#: The LLVM intrinsic that computes the same result as an operation of `atomicrmw`.
 _INTRINSICS = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 #: Operations on the bits of an element of any type. Triton accepts floats for them; in PTX, their
 #: type is an untyped word (`atom.and.b32`).
@@ -372,7 +372,7 @@ BITWISE = frozenset({"and", "or", "xor"})
 
 
 def bits_of(type: str) -> str:
-    """Return the LLVM type of integers with the size of `type`, with as many lanes."""
+    """Return the LLVM integer type with the element size and the number of lanes of `type`."""
     return with_element(type, f"i{8 * SIZES[element_of(type)]}")
 
 
@@ -386,7 +386,7 @@ def pack_width(op: Operation) -> int:
 
 
 def is_run(chunk: Chunk, element: Type) -> bool:
-    """Return whether, if the guard holds, consecutive lanes access consecutive elements."""
+    """Return whether consecutive lanes access consecutive elements, provided the guard holds."""
     size = SIZES[memory_type(element)]
     steps = tuple(size * lane for lane in range(chunk.width))
     return isinstance(chunk, Affine) and chunk.lanes == steps
@@ -403,7 +403,7 @@ def together(
 ) -> SSAValue:
     """Change the active lanes of sixteen aligned bytes, and return the old values of all lanes.
 
-    At least one lane must be active; the inactive ones are written back unchanged.
+    At least one lane must be active. The elements of inactive lanes are written back unchanged.
 
     Args:
         kind: The operation of LLVM's `atomicrmw`.
@@ -438,7 +438,7 @@ def swap_until_unchanged(
     ordering: str,
     change: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
-    """Emit a loop that changes memory, and repeats the change if another thread interfered.
+    """Emit a loop that changes memory, and retries the change if another thread interfered.
 
     Args:
         address: The address of the memory.
@@ -466,7 +466,7 @@ def swap_until_unchanged(
 
 
 def _combined(b: Builder, kind: str, held: SSAValue, value: SSAValue, element: Type) -> SSAValue:
-    """Emit the new contents of memory.
+    """Emit the computation of the new contents of memory from the old contents and an operand.
 
     Args:
         kind: The operation of LLVM's `atomicrmw`.

@@ -35,7 +35,8 @@ def invoke(e: Emitter, op: Operation, arena: SSAValue, arguments: Sequence[SSAVa
     """Call the function of a `tt.call`.
 
     Returns:
-        A structure of a status, which is not 0 if the program must end, and the scalar results.
+        A structure that consists of a status and the scalar results. The status is not 0 if the
+        program must end.
     """
     callee = _callee(e, op)
     probe = [PROBE] if e.prober is not None else []

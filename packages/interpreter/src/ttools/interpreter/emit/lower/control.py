@@ -1,9 +1,9 @@
 """Structured and unstructured control flow, and returns.
 
 Scalars that cross control flow become phis. Tensors are in slots: a yielded tensor is copied to the
-slot of the result or block argument that receives it, unless both share a slot in the plan. If a
-loop only adds the same number to all elements of a carried tensor in each iteration, as in
-`ptrs += stride`, the sum of these numbers is carried as a scalar instead of the tensor.
+slot of the result or block argument that receives it, unless the plan assigns both to the same
+slot. If a loop only adds the same number to all elements of a carried tensor in each iteration, as
+in `ptrs += stride`, the sum of these numbers is carried as a scalar instead of the tensor.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ttools.ir.dialects.ttools import TIMED
 
 #: A loop of at most this many iterations does not check whether the launch was aborted.
 _FEW_ITERATIONS = 64
-#: Nor does a loop of any length whose body has at most this many operations, if all of them are on
-#: scalars and have no effect.
+#: A loop whose body has at most this many operations does not check for an abort either, if its
+#: induction variable has at most 32 bits and all operations are on scalars and have no effect.
 _FEW_OPERATIONS = 8
 
 
@@ -127,7 +127,7 @@ def fill_initial(e: Emitter, inits: Sequence[Value], arguments: Sequence[Value])
 def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
     """Store each source in its target's slot, as if all were stored at the same time.
 
-    A source that is in a slot which another target overwrites is copied first.
+    A source is copied first if its slot is overwritten for another target.
     """
     pending: list[tuple[Value | Slot, Slot]] = []
     written: list[Slot] = []
@@ -157,10 +157,10 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
 
 
 def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
-    """Return the sum of increments for the next iteration.
+    """Return the sum of increments that a carried tensor has in the next iteration.
 
     Args:
-        delta: The sum for the current iteration.
+        delta: The sum in the current iteration.
     """
     element = element_type(argument.type)
     for addend in e.plan.increments[argument]:

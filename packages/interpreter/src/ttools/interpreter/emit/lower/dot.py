@@ -46,7 +46,7 @@ def dot(e: Emitter, op: Operation) -> None:
 
 
 def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
-    """Return the group of products that a tensor core adds at once; None to add them singly."""
+    """Return the group of products that a tensor core adds at once; None to add them one by one."""
     if e.options.dot != "tensor-core":
         return None
     return group_of(element_type(op.operands[0].type), parts, element_type(op.result.type))
@@ -98,7 +98,7 @@ def accumulate(
 
     Args:
         c: The tensor that is added.
-        group: The products that a tensor core adds at once; None to add them singly.
+        group: The products that a tensor core adds at once; None to add them one by one.
     """
     result = e.slot(op.result)
     element = element_type(op.result.type)
@@ -133,7 +133,7 @@ def multiply(
 
     Args:
         accumulator: The matrix that is changed.
-        group: The products that a tensor core adds at once; None to add them singly.
+        group: The products that a tensor core adds at once; None to add them one by one.
     """
     *batch, m, k = left.shape
     n = right.shape[-1]
@@ -164,7 +164,8 @@ def for_each_matrix(e: Emitter, batch: Sequence[int], body: Callable[[Coords], N
         body(())
 
 
-#: Instructions that multiply pairs of i16 and add the two products, by the number of i32 lanes.
+#: Instructions that multiply pairs of i16 and add the two products, keyed by the number of i32
+#: lanes.
 _PAIR_PRODUCTS = {
     4: "llvm.x86.sse2.pmadd.wd",
     8: "llvm.x86.avx2.pmadd.wd",
@@ -186,7 +187,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
 
 def _in_pairs(e: Emitter, slot: Slot) -> Slot:
-    """Return a copy of a tile of i16 as i32, each of which contains two neighbours along K.
+    """Return a copy of a tile of i16 in which two neighbours along K are packed into one i32.
 
     The tile has the shape [k][n], and the result the shape [k / 2][n].
     """
@@ -220,7 +221,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
             p = b.element("i16", SSAValue("%from", "ptr"), start)
             halves.append(b.load(vec, p, 2))
         both = b.shuffled(halves[0], halves[1], order, 2 * width)
-        # The rows of pairs are contiguous in memory, as the rows of the tile are.
+        # The rows of pairs are contiguous in memory, like the rows of the tile.
         begin = b.binary("mul nuw nsw", row.index, n)
         target = b.binary("add nuw nsw", begin, column.index)
         p = b.element("i32", SSAValue("%to", "ptr"), target)

@@ -19,7 +19,7 @@ from ttools.interpreter.tiles.slot import Slot
 from ttools.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
 
 _F32 = FloatType("f32")
-#: Element formats by Triton's names. The format e2m1, of which a byte contains two elements, is
+#: Element formats by Triton's names. The format e2m1, which packs two elements into one byte, is
 #: decoded by `_nibble`.
 _FORMATS = {
     "e4m3": FloatType("f8E4M3FN"),
@@ -111,7 +111,8 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
 def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
     """Return a coordinate divided by `2^bits`.
 
-    Base and lanes of a coordinate have no common bits, so both can be shifted separately.
+    The base and the lane offsets of a coordinate have no bits in common, so they can be shifted
+    separately.
     """
     if not bits:
         return axis

@@ -180,7 +180,7 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 
 def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
-    """Divide a chunk whose lanes are equal if its guard holds; the quotient gets that guard."""
+    """Divide a chunk whose lanes are equal if its guard holds; the quotient has the same guard."""
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     exact = None if a.guard is None else _exact_division(e, op, a, n)
     return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)
@@ -191,7 +191,7 @@ def _exact_division(e: Emitter, op: Operation, a: Affine, n: Affine) -> Closure:
 
 
 def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
-    """Return whether a run probably does not cross a multiple, so that a guard is worthwhile."""
+    """Return whether a run probably crosses no multiple of `n`, so that a guard is worthwhile."""
     if n.base.lstrip("-").isdigit() and int(n.base) <= max(a.lanes):
         return False  # nearly every run crosses a multiple
     return a.guard is None and min(a.lanes) >= 0 and max(a.lanes) < a.divisor
@@ -207,7 +207,7 @@ def _divided(
     base: SSAValue,
     lanes: tuple[int, ...],
 ) -> Affine:
-    """Return a quotient or remainder, with the guard that the run does not cross a multiple.
+    """Return a quotient or remainder, with a guard that the run does not cross a multiple of `n`.
 
     Args:
         rest: The remainder of the first lane.

@@ -30,7 +30,8 @@ from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 from ttools.ir import Operation, Type, element_type, shape_of
 
-#: Emits a store of one chunk, or a check of it, from its coordinates, addresses, data and mask.
+#: Emits a store of one chunk, or the check of such a store, from the chunk's coordinates,
+#: addresses, data and mask.
 _StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
 
 
@@ -127,8 +128,8 @@ def _load_uniform(
     fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
     if width == 1 and not volatile:
-        # Read zero instead of branching, because LLVM's time grows with the square of the number of
-        # blocks.
+        # Read zero instead of branching, because LLVM's compilation time grows with the square of
+        # the number of blocks.
         value = read(_zero_address(e))
         return uniform(element, value if other is None else b.select(mask_ssa, value, fallback), 1)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
@@ -190,7 +191,7 @@ def store_root(e: Emitter, op: Operation) -> None:
     _for_each_chunk_of(e, op, _store)
     tile = bool(shape_of(op.operands[0].type))
     if tile and e.prober is not None and e.prober.verifies(op):
-        e.evaluation += 1  # the value is evaluated again, which is a different evaluation
+        e.evaluation += 1  # the value is evaluated a second time
         unless_apart(e, op, lambda: _for_each_chunk_of(e, op, _verify))
 
 
@@ -226,12 +227,12 @@ def _store(
 def _verify(
     e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
 ) -> None:
-    """Report lanes whose element another lane of the same store has overwritten."""
+    """Report each lane whose element was overwritten by another lane of the same store."""
     verified(e, op, chunk, mask, at, _difference(e, data))
 
 
 def _difference(e: Emitter, data: Chunk) -> Differs:
-    """Return a function that emits a bitwise comparison of the values of a store with memory."""
+    """Return a function that emits a bitwise comparison of the stored values with memory."""
     b, element = e.b, data.element
     bits = f"i{8 * SIZES[memory_type(element)]}"
 

@@ -46,7 +46,7 @@ _PARTIALS = 4
 
 
 def identity(op: Operation, element: Type) -> SSAValue | None:
-    """Return the neutral element of a combine function of one operation; None if there is none."""
+    """Return the neutral element of a single-operation combine function; None if there is none."""
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
@@ -73,8 +73,8 @@ def commutes(op: Operation) -> bool:
     )
 
 
-#: The neutral element of addition is -0.0, because adding 0.0 would change -0.0. The one of maxnumf
-#: and minnumf is NaN, which they ignore.
+#: The neutral element of addition is -0.0, because adding 0.0 would change -0.0. The neutral
+#: element of maxnumf and minnumf is NaN, which they ignore.
 _FLOAT_IDENTITIES = {
     "arith.addf": "-0.0",
     "arith.mulf": "1.0",
@@ -199,9 +199,10 @@ def _reduce_lanes(
 def _neighbours(
     e: Emitter, walk: Traversal, axis: int, earlier: SSAValue, later: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """Return the elements at even and those at odd positions of two successive chunks.
+    """Return the elements at even positions of two successive chunks, and those at odd positions.
 
-    Combining these combines only neighbours, as functions that do not commute require.
+    If both results are combined, each element is combined only with its neighbour, as is required
+    for functions that do not commute.
     """
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     sources = []
@@ -341,7 +342,7 @@ def map_elementwise(e: Emitter, op: Operation) -> None:
 
 
 def _interleaved(e: Emitter, parts: Sequence[SSAValue]) -> SSAValue:
-    """Return a vector of the interleaved lanes of several vectors."""
+    """Return a vector in which the lanes of several vectors alternate."""
     if len(parts) == 1:
         return parts[0]
     width = lanes_of(parts[0].type)

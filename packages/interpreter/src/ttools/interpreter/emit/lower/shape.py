@@ -156,7 +156,7 @@ def reshape_coords(
 def _bits_of_base(axis: Axis, extent: int) -> int:
     """Return a mask of the bits that may be set in the base of a coordinate.
 
-    Base and lanes have no common bits, so their sum is their bitwise or.
+    The base and the lane offsets have no bits in common, so their sum is their bitwise or.
     """
     if axis.base.isdigit():
         return int(axis.base)

@@ -1,9 +1,10 @@
 """Emission of sorting networks: swaps of neighbours, and fusion groups of successive steps.
 
 Swaps of neighbours along an axis of extent 2, which `analysis/lane_swap.py` recognises, are emitted
-as shuffles or as reads at the other coordinate. A fusion group (`schedule/fusion_groups.py`) is
-emitted as one loop over blocks of chunks, which computes all tiles of the group. The chunks that
-one step computes stay in registers. The next step reads these chunks, or others of the same block.
+as shuffles, or as reads at the other coordinate of the axis. A fusion group
+(`schedule/fusion_groups.py`) is emitted as one loop over blocks of chunks, which computes all tiles
+of the group. The chunks that one step computes stay in registers. The next step reads these chunks,
+or other chunks of the same block.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ttools.ir import Operation, shape_of
 
 @root(FUSION_GROUP)
 def lower_fusion_group(e: Emitter, last: Operation) -> None:
-    """Compute all members of the fusion group that ends here, and store those that have a slot."""
+    """Compute all members of the fusion group that ends with `last`; store those with a slot."""
     group = e.plan.fusion_groups[last]
     walk = e.traversal(shape_of(group.members[0].type))
     moving = [
@@ -56,7 +57,7 @@ def _places(
     Args:
         walk: The traversal of the tile.
         moving: The axes along which the loop moves.
-        steps: The number of steps along each of them, a power of two.
+        steps: The number of steps along each axis of `moving`, a power of two.
 
     Returns:
         The base along each axis of `moving`, and the row-major index of the block's first element.
@@ -141,7 +142,7 @@ def opposite(axis: Axis, flipped: SSAValue | None) -> Axis:
 
     Args:
         axis: The coordinates of a chunk along this axis.
-        flipped: The other base, if the base is an SSA value.
+        flipped: The base of the other coordinate if the base is an SSA value, else None.
     """
     if flipped is not None:
         return Axis(flipped, axis.lanes, 1)

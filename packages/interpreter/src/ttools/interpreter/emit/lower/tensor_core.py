@@ -34,11 +34,11 @@ from ttools.interpreter.llvm.value import Label, SSAValue
 from ttools.interpreter.tiles.loops import OptionalLoop
 from ttools.ir import FloatType, Operation, Type, element_type
 
-#: The names, in `PARTS`, of the part of the left and of the right operand that are multiplied.
+#: The parts of the left and right operands that are multiplied, by their names in `PARTS`.
 Product = tuple[str, str]
 
-#: The products for each `input_precision`, in the order in which they are added. The last one is
-#: that of the largest parts.
+#: The products for each `input_precision`, in the order in which they are added. The last product
+#: multiplies the largest parts.
 _PRODUCTS: dict[str, tuple[Product, ...]] = {
     "tf32": (("cut", "cut"),),
     "tf32x3": (("tf32.1", "tf32.0"), ("tf32.0", "tf32.1"), ("tf32.0", "tf32.0")),
@@ -69,8 +69,7 @@ def cut_to_tf32(value: Vector) -> Vector:
 def round_to_tf32(value: Vector) -> Vector:
     """Round to the nearest tf32, ties away from zero; infinities and NaN stay unchanged.
 
-    When a tensor core reads such a NaN, it may become infinity, if the upper bits of its payload
-    are 0.
+    A tensor core may read such a NaN as infinity, if the upper bits of its payload are 0.
     """
     bits = value.as_int()
     rounded = (bits + ((_BELOW_TF32 + 1) >> 1)) & ~_BELOW_TF32
@@ -134,7 +133,7 @@ _GROUPS = {"f16": Group(16, -14), "bf16": _BF16, "cut": _TF32}
 _GROUPS |= {"tf32.0": _TF32, "tf32.1": _TF32}
 _GROUPS |= {"bf16.0": _BF16, "bf16.1": _BF16, "bf16.2": _BF16}
 
-#: The number of bits below the leading bit of the largest term that are kept.
+#: Terms are cut off this number of bits below the leading bit of the largest term.
 _KEPT = 25
 #: The number of rows of a block, which share computations on the right operand.
 _ROWS = 4
@@ -148,7 +147,7 @@ _LOST = (1 << 29) - 1
 def group_of(element: Type, parts: Product | None, result: Type) -> Group | None:
     """Return the group of products that a tensor core adds at once.
 
-    The result is None if it is unknown, or if tensor cores do not compute such products.
+    The result is None if the group is unknown, or if tensor cores do not compute such products.
 
     Args:
         element: The type of the operands.
@@ -216,7 +215,7 @@ class _Block:
         cells: Sequence[tuple[SSAValue, SSAValue]],
         stride: int,
     ) -> list[tuple[Vector, Vector]]:
-        """Return the operands, each paired with its size, which is a power of two (see `_size`)."""
+        """Return pairs of an operand and its size, which is a power of two (see `_size`)."""
         values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
         return [(value, self._size(value)) for value in values]
 
@@ -231,8 +230,8 @@ class _Block:
             terms.append(self._spread(left) * right)
             bound = self._spread(left_size) * right_size
             largest = bound.compare("ogt", largest).choose(bound, largest)
-        # If all terms are zero, there is no largest exponent. Any number below the smallest product
-        # can be used.
+        # If all terms are zero, there is no largest exponent. Any number below the smallest
+        # possible product can be used instead.
         least = self.lanes.constant(2.0**-300, "double")
         largest = largest.compare("ogt", least).choose(largest, least)
         units = (self._bits(2 * 1023 + _KEPT) - largest.as_int()).as_float("double")
@@ -247,7 +246,7 @@ class _Block:
     def _size(self, operand: Vector) -> Vector:
         power = _power_of_two(operand)
         normal = power.compare("oge", 2.0**self.group.least)
-        # A product with zero is zero, and never the largest.
+        # A product with a zero operand is zero, so it must never be the largest term.
         small = operand.compare("oeq", 0.0).choose(operand.coerce(0.0), 2.0**self.group.least)
         return normal.choose(power, small)
 

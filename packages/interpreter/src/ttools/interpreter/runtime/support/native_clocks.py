@@ -1,8 +1,9 @@
 """Replay of synchronising accesses with vector clocks, in native code (`native_clocks.c`).
 
 Each program and each word of memory has a clock: a vector of `WIDTH` numbers that only grow. An
-access that acquires raises each number of its program's clock to that of the word's clock, if that
-is greater. An access that releases raises the word's clock to the program's in the same way.
+access that acquires sets each number of its program's clock to the maximum of this number and the
+corresponding number of the word's clock. An access that releases updates the word's clock from the
+program's clock in the same way.
 
 For example, a release by program 0 gives a word the clock (3, 0). If program 1, whose clock is (0,
 5), then acquires from this word, its clock becomes (3, 5). The 3 shows that the release happened

@@ -56,7 +56,7 @@ class Runner(ctypes.Structure):
         ("iterations", ctypes.c_int64),  # iterations of this loop at the last callback
         ("callback", ctypes.c_void_p),  # function for callbacks other than those of waits
         ("cpu", ctypes.c_int64),  # CPU time of the thread when the last call returned, in ns
-        ("next", ctypes.c_int64),  # the thread has taken positions `next` to `end`, not started
+        ("next", ctypes.c_int64),  # positions `next` to `end` are taken but not started
         ("end", ctypes.c_int64),
         ("returned_next", ctypes.c_int64),  # first of the positions that the thread has given back
         ("returned_end", ctypes.c_int64),
@@ -121,8 +121,10 @@ class NativeRuntime:
 
     Attributes:
         worker: Address of the start routine of worker threads, which takes a `Mailbox`.
-        run_each: Address of the function to call instead of `ttools_run` if programs wait.
-        callback: Address of the callback for launches of such kernels.
+        run_each: Address of the function that is called instead of `ttools_run` if the programs of
+            a kernel wait for each other.
+        callback: Address of the callback for launches of kernels whose programs wait for each
+            other.
         post: Function `(boxes, n, state)` that sets the state of workers' mailboxes.
         share: Function `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
         await_jobs: Function `(pending, tick) -> jobs left`.

@@ -1,4 +1,4 @@
-"""Searches memory for halves of a word, as fast as it can be read (`native_search.c`)."""
+"""Searches memory for halves of a word, at the speed of reading it (`native_search.c`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs native code on blocks of memory, on several threads if there are many blocks.
 
-The threads are those that run kernels.
+The threads are the same ones that run kernels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ttools.interpreter.native import jit
 from ttools.interpreter.runtime.pool import default_threads, pool, share
 
-#: The number of words of a job, and the offset in bytes of the number of threads that work on it,
-#: which is on another cache line.
+#: The number of words of a job, and the offset in bytes of the count of threads that work on it.
+#: The count is on a separate cache line.
 _JOB_WORDS, _PENDING = 8, 64
 
 

@@ -37,7 +37,8 @@ def _integers(run: State, op: Operation) -> Lanes | None:
     """Return the operand of a reduction or scan if all of its elements are known integers.
 
     Returns:
-        None otherwise, or if the combine function consists of more than one operation.
+        The operand; None if an element is not a known integer, or if the combine function consists
+        of more than one operation.
     """
     value, kind = run.get(op.operands[0]), element_type(op.operands[0].type)
     if combined_by(op) is None or not isinstance(kind, IntegerType) or kind.width == 1:

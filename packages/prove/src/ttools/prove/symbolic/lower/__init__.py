@@ -1,4 +1,7 @@
-"""Rules for operations that no declaration in `ttools.ir` describes; the import registers them."""
+"""Rules for operations that no declaration in `ttools.ir` describes.
+
+Importing this package registers the rules.
+"""
 
 import ttools.prove.symbolic.lower.casts
 import ttools.prove.symbolic.lower.reduce  # noqa: F401

@@ -22,7 +22,7 @@ from ttools.prove.symbolic.views import renamed
 
 
 def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
-    """Return an interval that contains the combined elements; None if it is unknown."""
+    """Return an interval that contains all elements that are combined; None if it is unknown."""
     return _ends_of(kernel, kernel.get(op.operands[0])) if len(op.operands) == 1 else None
 
 

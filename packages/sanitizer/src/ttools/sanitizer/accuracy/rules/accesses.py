@@ -49,7 +49,7 @@ def _load(f: Follower, operation: str, arguments: Sequence[Any], result: Handle)
         if kept is not None and loaded is not None:
             has_shadow, stored = loaded
             has_shadow = np.asarray(has_shadow & active)
-            if is_narrow:  # a tensor of 16 bits counts as an input of 16 bits, whoever wrote it
+            if is_narrow:  # 16-bit tensors count as 16-bit inputs, whoever wrote them
                 if f.settles:
                     allowed = settled_error(element.dtype)
                     own = addresses[has_shadow]

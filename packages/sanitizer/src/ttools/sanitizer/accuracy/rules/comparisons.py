@@ -1,4 +1,4 @@
-"""Rules of comparisons, and of what depends on their results: selections, branches and masks."""
+"""Rules of comparisons, and of the selections, branches and masks that depend on their results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _select(f: Follower, operation: str, arguments: Sequence[Any], result: Handl
 
 
 def _comparison(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
-    """Note the lanes in which the exact values compare differently."""
+    """Record the lanes in which the comparison of the exact values has a different result."""
     a, b = arguments[:2]
     if not (isinstance(a.shadow, Shadow) or isinstance(b.shadow, Shadow)) or in_random_numbers():
         return
@@ -105,7 +105,7 @@ def _branch(f: Follower, operation: str, arguments: Sequence[Any], result: Any) 
 
 
 def note_mask(f: Follower, mask: Handle | None) -> None:
-    """Note that an access depends on a mask."""
+    """Record that an access depends on a mask."""
     if mask is not None and isinstance(mask.shadow, Truth):
         f.decisions.use("mask", mask.shadow, np.ones(mask.data.shape, bool))
 

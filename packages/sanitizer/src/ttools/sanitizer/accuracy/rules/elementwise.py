@@ -1,4 +1,4 @@
-"""Rules of arithmetic, functions and conversions, which work lane by lane."""
+"""Rules of operations that work lane by lane: arithmetic, functions and conversions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _library(f: Follower, operation: str, arguments: Sequence[Any], result: Hand
 
 
 def _forget(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) -> None:
-    """Restart from the result of an operation that rounds on purpose; padded lanes remain."""
+    """Restart from the result of an operation that rounds on purpose; keep the padded lanes."""
     operand = shadow_of(arguments[0])
     shadow = joined([operand], as_exact(result.data), None)
     shadow.cancelled = None

@@ -46,7 +46,7 @@ _transpose = _moving(
 
 
 def _stack(first: Shadow, second: Shadow, join: Callable[[Any, Any], Any]) -> Shadow:
-    """Return the shadow of a value made of two values; `join` works on the last axes."""
+    """Return the shadow of a value made of two values; `join` joins arrays along the last axes."""
 
     def both(a: Any, b: Any, shapes: tuple[Any, Any], missing: Any) -> Any:
         if a is None and b is None:

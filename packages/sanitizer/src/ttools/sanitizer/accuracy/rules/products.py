@@ -47,7 +47,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
         shape,
     )
     if f.follows_inputs and (a.element.size <= 2 or b.element.size <= 2):
-        # Operands of 16 bits count as inputs of 16 bits: hardware leaves no other choice.
+        # 16-bit operands count as 16-bit inputs, because the hardware leaves no other choice.
         rows = _with_narrow_operands(f, rows, x, y, shape)
     marks = [
         _of_product(getattr(first, name), getattr(second, name), getattr(third, name), shape)
@@ -59,7 +59,7 @@ def _dot(f: Follower, operation: str, arguments: Sequence[Any], result: Handle) 
 
 
 def _rounds_operands(a: Handle, b: Handle, arguments: Sequence[Any]) -> bool:
-    """Return whether a product rounds its operands of float32, as `input_precision` says."""
+    """Return whether `input_precision` makes a product round its float32 operands."""
     precision = str(arguments[3]) if len(arguments) > 3 else ""
     return "IEEE" not in precision.upper() and {a.element.text, b.element.text} == {"f32"}
 
@@ -94,7 +94,7 @@ def _note_padding(
     data: tuple[Array, Array, Array],
     shadow: Shadow,
 ) -> None:
-    """Mark the results of a product whose sum counts padded lanes together with others."""
+    """Mark the results of a product whose sum mixes padded lanes with other lanes."""
     first, second, third = shadows
     if first.padded is None and second.padded is None and third.padded is None:
         return

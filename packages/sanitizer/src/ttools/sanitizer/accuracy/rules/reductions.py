@@ -13,7 +13,7 @@ from ttools.sanitizer.accuracy.follower import Follower, Mixed, Rule, is_float, 
 from ttools.sanitizer.accuracy.shadow import NOTHING, Numbers, Shadow, as_exact, weighted
 from ttools.sanitizer.accuracy.sources import Array, in_random_numbers
 
-#: Padded lanes are harmless if they change a reduction by less than this, relative to it.
+#: Padded lanes are harmless if they change a reduction by less than this share of its value.
 NEUTRAL = 2.0**-19
 
 
@@ -58,7 +58,7 @@ def mark_mixed(
     total: Any,
     mixed: Numbers | None,
 ) -> Numbers | None:
-    """Return the marks of a reduction's results that count padded lanes with others."""
+    """Return the marks of a reduction's results that mix padded lanes with other lanes."""
     counts = np.asarray(~is_padding & (np.abs(padding) > NEUTRAL * np.abs(total)))
     if not counts.any():
         return mixed
@@ -111,13 +111,13 @@ def _pick(
 
 
 def _best(values: Array, axis: int, *, is_max: bool) -> tuple[Array, Any]:
-    """Return values without NaN, and the index of the first largest or smallest along an axis."""
+    """Return values without NaN, and the first index of the largest or smallest along an axis."""
     filled = np.where(np.isnan(values), -np.inf if is_max else np.inf, values)
     return filled, np.expand_dims(filled.argmax(axis) if is_max else filled.argmin(axis), axis)
 
 
 def _note_choice(f: Follower, value: Handle, axis: int, *, is_max: bool) -> None:
-    """Note the rows in which the exact values have another largest or smallest element."""
+    """Record the rows whose largest or smallest exact value is at a different element."""
     own = value.shadow
     if not isinstance(own, Shadow) or in_random_numbers():
         return
@@ -155,7 +155,7 @@ def _scan(f: Follower, operation: str, arguments: Sequence[Any], results: Any) -
     if rows is not None and name == "_sum_combine":
         rows = np.cumsum(rows, axis + 1)
     elif rows is not None:
-        # d(x1 ... xn) / d xi = x1 ... xn / xi, where no factor is zero.
+        # d(x1 ... xn) / d xi = x1 ... xn / xi, if no factor is zero.
         numbers = actual.astype(np.float64, copy=False)
         shares = np.cumsum(np.where(numbers != 0, rows / numbers, 0.0), axis + 1)
         rows = weighted([(shares, on_actual.astype(np.float64, copy=False))], actual.shape)

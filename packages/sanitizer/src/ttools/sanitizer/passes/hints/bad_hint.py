@@ -58,7 +58,7 @@ class _Broken:
     """The key of lanes that contradict a hint.
 
     Attributes:
-        stage: `index` for integers and pointers that are computed from the value of the hint;
+        stage: `index` for integers and pointers that are computed from the value that has the hint;
             `data` for values that are loaded from such addresses.
     """
 
@@ -146,7 +146,7 @@ def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
 def _drop_repeated(loop: Operation, index: int, hints: Mapping[str, Attribute]) -> None:
     """Remove a hint from the initial value if the carried value has the same hint.
 
-    Triton's front end visits the body of a loop twice and attaches the hint to both.
+    Triton's front end visits the body of a loop twice and attaches the hint to both values.
     """
     carried = loop.operands[index + 2] if index else None
     initial = carried.defining_op if carried else None
@@ -158,7 +158,7 @@ def _drop_repeated(loop: Operation, index: int, hints: Mapping[str, Attribute]) 
 
 
 def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
-    """Return the location of a loop, with the name of the variable that an argument carries."""
+    """Return a loop's location, with the name of the variable that a block argument carries."""
     *_, end = loop.regions[0].entry.operations
     carried = end.operands[index - 1].defining_op if index else None
     if loop.location is None or carried is None or carried.location is None:
@@ -244,7 +244,7 @@ def _follow(
 def _accesses(
     ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
 ) -> dict[Hint, tuple[Operation, int]]:
-    """Return, for each hint, the first access that may rely on it and the parameter behind it."""
+    """Return, for each hint, the first access that may rely on it, and the access's parameter."""
     accesses: dict[Hint, tuple[Operation, int]] = {}
     for op in ops:
         if not is_access(op):
@@ -267,7 +267,7 @@ def _defect(location: SourceLocation | None, message: str, argument: int) -> Def
 
 
 class _Hints(UndefinedLanes):
-    """Rules by which lanes that contradict hints propagate: through indices, then loaded data."""
+    """The rules by which lanes that contradict hints propagate: in indices, then in loaded data."""
 
     def __init__(self, hints: Mapping[Operation, Hint]) -> None:
         super().__init__()
@@ -317,7 +317,7 @@ def _goes_on(op: Operation, hint: Hint) -> bool:
         return False
     if op.name in ("arith.muli", "arith.shli") and not any(
         n > 1 for n in (*hint.divisibility, *hint.constancy)
-    ):  # scaling breaks contiguity, but keeps divisibility and constancy
+    ):  # scaling breaks contiguity but keeps divisibility and constancy
         factors = (constant_of(v) for v in op.operands)
         return any(factor is not None and set(factor.bits) == {1} for factor in factors)
     return True

@@ -5,14 +5,13 @@ Triton stores hints as attributes of the operation that computes the value; its 
 lanes, each element is one greater than the previous one. In each group of `constancy` lanes, all
 elements are equal. `divisibility` divides the first element of each contiguous group (in bytes for
 pointers). Accesses are vectorised only along the axis with the longest groups. The divisors of
-other axes therefore refer to the first elements of these groups, too:
-`tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` holds for strides of 16. This
-module builds the conditions under which a lane contradicts a hint, and tries to prove that no lane
-can.
+other axes therefore also refer to the first elements of these groups: `tl.multiple_of(rows[:, None]
+* stride + columns[None, :], [16, 16])` holds for strides of 16. This module builds the conditions
+under which a lane contradicts a hint, and tries to prove that no lane can.
 
 For `tl.max_contiguous(x, 4)` and `x = [8, 9, 10, 11, 20, 21, 23, 24]`, the groups are `[8, 9, 10,
 11]` and `[20, 21, 23, 24]`; lanes 6 and 7 differ from the first lane of their group plus 2 and 3,
-so they contradict the hint.
+so these lanes contradict the hint.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class Hint:
     """The hints of one value.
 
     Attributes:
-        value: The value that the hints are about.
-        divisibility: A divisor per axis (one for a scalar); as below, 1 means that there is no
-            hint.
+        value: The value to which the hints apply.
+        divisibility: A divisor per axis (one for a scalar). In this and the following attributes, 1
+            means that there is no hint.
         contiguity: Length of contiguous groups per axis.
         constancy: Length of groups of equal elements per axis.
     """
@@ -75,7 +74,7 @@ class Hint:
 
 
 def hint_of(op: Operation) -> Hint | None:
-    """Return the hints on the only result of an operation, or None."""
+    """Return the hints on the result of an operation with one result, or None."""
     attributes = {name: op.attributes.get(name) for name in HINTS}
     if len(op.results) != 1 or not any(isinstance(v, Constant) for v in attributes.values()):
         return None
@@ -95,7 +94,7 @@ def _numbers(data: object, rank: int) -> tuple[int, ...]:
 
 
 def broken(b: Builder, hint: Hint) -> Value:
-    """Build the mask of the lanes that contradict a hint: they differ from what it implies."""
+    """Build the mask of the lanes that differ from what a hint implies."""
     value, step = _number(b, hint.value)
     type, divisors = value.type, _checked_divisors(hint)
     if not isinstance(type, TensorType):
@@ -147,7 +146,7 @@ def _starts(
 
 
 def _number(b: Builder, value: Value) -> tuple[Value, int]:
-    """Return a value as an integer, and the difference between neighbours in contiguous lanes."""
+    """Return a value as an integer, and the difference between contiguous neighbouring lanes."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         return b.cast(value, IntegerType(64), "tt.ptr_to_int"), byte_size(element.pointee)
@@ -176,7 +175,7 @@ def _like(b: Builder, value: Value, type: TensorType) -> Value:
 
 
 def is_kept(hint: Hint, parameters: Mapping[Value, int]) -> bool:
-    """Return whether a hint is proved to hold for all programs and arguments.
+    """Return whether a hint provably holds for all programs and arguments.
 
     Args:
         hint: The hints of a scalar or a row.

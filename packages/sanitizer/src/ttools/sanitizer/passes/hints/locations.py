@@ -1,7 +1,7 @@
-"""Locations of hints in the source, which Triton attaches to the operation that makes the value.
+"""Locations of hints in the source, which Triton attaches to the operation that computes the value.
 
-`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR has
-only the first location. The second one is found in the text of the kernel.
+`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`, but the TTIR
+has only the first location. The second location is found in the text of the kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CALLS = {
 
 
 def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
-    """Return the location of the call that gives a hint, or else the location `made`.
+    """Return the location of the call that gives a hint; if there is none, return `made`.
 
     Args:
         made: Location of the operation that computes the value; its name is the variable that holds
@@ -45,7 +45,7 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
 
 
 def variable_of(expression: ast.expr) -> str:
-    """Return the variable inside the hints of an expression; `""` if it is not a variable."""
+    """Return the variable inside the hint calls of an expression; `""` if it is not a variable."""
     while isinstance(expression, ast.Call) and _is_hint(expression) and expression.args:
         expression = expression.args[0]
     return expression.id if isinstance(expression, ast.Name) else ""
@@ -56,12 +56,12 @@ def _is_hint(call: ast.Call) -> bool:
 
 
 def name_of(function: ast.expr) -> str | None:
-    """Return the last part of a function's name."""
+    """Return the last part of a possibly qualified function name."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
 
 
 def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
-    """Yield the hints in the innermost function around a line."""
+    """Yield the hint calls in the innermost function around a line."""
     for function in functions_around(source, line)[-1:]:
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and _is_hint(node):

@@ -1,8 +1,8 @@
 """Lock discipline: checks that each group of shared bytes is accessed under one lock.
 
-If so, the order in which programs take the locks cannot cause a race. The check reads the records
-of one order of programs. `analysis.lock_sections` finds the kernels whose accesses are the same in
-every order; for those, the result holds for all orders.
+If this is the case, the order in which programs take the locks cannot cause a race. The check reads
+the records of one order of programs. `analysis.lock_sections` finds the kernels whose accesses are
+the same in every order; for those, the result holds for all orders.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def all_guarded(
     - All accesses are lock operations on the same word.
 
     Args:
-        near: `ACCESS` records, at least those that share bytes with others.
+        near: `ACCESS` records, including at least those that share bytes with other records.
         syncs: `SYNC` records of the launch.
         takes: Sites at which programs wait for a lock and acquire it.
         gives: Sites at which programs release a lock.
@@ -70,7 +70,7 @@ def _at(site: Ints, marks: Sequence[bool]) -> Bools:
 
 
 def _threads(sites: Sequence[Site]) -> Ints:
-    """Return a number for each site.
+    """Return a number for the assignment of lanes to threads at each site.
 
     Two sites have the same number if equal lanes belong to the same threads.
     """
@@ -84,8 +84,8 @@ def _lock_operations(
 ) -> Records | None:
     """Return the lock operations sorted by program and epoch.
 
-    Return None if there are none, or if some program does not alternately take a lock and release
-    the same lock.
+    The result is None if there are no lock operations, or if some program does not alternately take
+    a lock and release the same lock.
     """
     taking = np.isin(syncs["site"], list(takes)) & (syncs["flags"] & RMW > 0)
     operations = syncs[taking | np.isin(syncs["site"], list(gives))]
@@ -100,10 +100,10 @@ def _lock_operations(
 
 
 def _lock_of_accesses(near: Records, lock_operations: Records, takes: Collection[int]) -> Ints:
-    """Return the address of the lock that the program holds at each access, 0 for none."""
+    """Return the address of the lock that the program holds during each access; 0 for none."""
     epochs = 1 + int(max(lock_operations["epoch"].max(), near["epoch"].max()))
     keys = lock_operations["program"] * epochs + lock_operations["epoch"]
-    # The last lock operation of the program with a lower epoch.
+    # Find the last lock operation of the program with a lower epoch.
     latest = np.searchsorted(keys, near["program"] * epochs + near["epoch"]) - 1
     before = lock_operations.take(np.maximum(latest, 0))
     holds = (latest >= 0) & (before["program"] == near["program"])

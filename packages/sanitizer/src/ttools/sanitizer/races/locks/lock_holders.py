@@ -16,7 +16,7 @@ import numpy as np
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.sanitizer.races.records import RMW, Records
 
-#: Largest number of locks whose holders are named.
+#: Maximum number of locks whose holders are named.
 _MOST = 3
 
 
@@ -40,8 +40,8 @@ def lock_holders(
 ) -> list[Holder]:
     """Return the programs that hold the locks in a chain of waits.
 
-    The first one holds the lock for which `waiter` waits, the next one holds the lock for which the
-    first one waits, and so on.
+    The first program holds the lock for which `waiter` waits, the next program holds the lock for
+    which the first one waits, and so on.
 
     Args:
         near: `ACCESS` records of the launch.
@@ -51,7 +51,8 @@ def lock_holders(
         locking: Sites of compare-and-swaps in waiting loops.
 
     Returns:
-        No holder if the program does not wait for a lock, or if it is not clear who holds it.
+        The holders; none if the program does not wait for a lock, or if it is not clear which
+        program holds the lock.
     """
     holders: list[Holder] = []
     stores = near[np.isin(near["site"], [n for n, one in enumerate(sites) if one.kind == "store"])]
@@ -64,7 +65,7 @@ def lock_holders(
             break
         address, end = poll["address"], poll["end"]
         if ((stores["start"] < end) & (stores["end"] > address)).any():
-            break  # A plain store may have released the lock; its time is not recorded.
+            break  # A plain store at an unknown time may have released the lock.
         same = (syncs["address"] < end) & (syncs["end"] > address)
         changes = syncs[same & (syncs["flags"] & RMW > 0)]
         if not len(changes):

@@ -1,7 +1,7 @@
 """Detection of locks that programs take in inconsistent orders, which may deadlock.
 
-If program 0 takes lock A and then B, and program 1 takes B and then A, each may hold the lock that
-the other one waits for. A run without a deadlock does not exclude this, because the deadlock
+If program 0 takes lock A and then B, and program 1 takes B and then A, each may hold the lock for
+which the other program waits. A run without a deadlock does not exclude this, because the deadlock
 depends on timing. The analysis (Goodlock, Havelund 2000) therefore builds a graph from the sync
 records: an edge from A to B means that a program takes B while it holds A. A cycle of edges of
 different programs is a possible deadlock, unless two of the programs hold a common lock, because
@@ -22,16 +22,16 @@ from ttools.sanitizer.races.records import RMW, Ints, Records
 _MOST_RECORDS = 1 << 18
 #: Largest number of edges in the graph.
 _MOST_EDGES = 4096
-#: Largest number of paths that the search extends.
+#: Maximum number of paths that the search extends.
 _MOST_STEPS = 1 << 16
-#: Number of edges that are kept for the same pair of locks. A cycle needs different programs, but
-#: rarely many that take the same locks.
+#: Maximum number of edges that are kept for the same pair of locks. A cycle needs different
+#: programs, but rarely many that take the same locks.
 _ALIKE = 3
 
 
 @dataclass(frozen=True)
 class Nested:
-    """A program that takes a lock while it holds another.
+    """A program that takes a lock while it holds another lock.
 
     Attributes:
         program: Linear index of the program in the grid.
@@ -49,7 +49,7 @@ class Nested:
 
 
 def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
-    """Return a cycle of programs each of which takes a lock that the next one may hold.
+    """Return a cycle of programs, each of which takes a lock that the next program may hold.
 
     Args:
         syncs: `SYNC` records of the launch.
@@ -73,7 +73,7 @@ def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
 
 
 def _takers_of_several(taken: Records) -> Ints:
-    """Return the programs that take more than one lock; most launches have none."""
+    """Return the programs that take more than one lock; in most launches, there are none."""
     order = order_by(taken["program"], taken["address"])
     program = taken["program"][order]
     fresh = changes(program, taken["address"][order])
@@ -82,7 +82,7 @@ def _takers_of_several(taken: Records) -> Ints:
 
 @dataclass
 class _Edges:
-    """The edges of the lock graph, by held and wanted lock, with at most `_ALIKE` equal ones."""
+    """The edges of the lock graph, by held and wanted lock; at most `_ALIKE` equal ones stay."""
 
     by_lock: dict[int, dict[int, list[Nested]]] = field(default_factory=dict)
     count: int = 0
@@ -97,8 +97,8 @@ class _Edges:
 def _nested(syncs: Records, locking: Collection[int]) -> Iterator[Nested]:
     """Yield each pair of a held lock and a lock that is taken while it is held, program by program.
 
-    The pairs of a held lock are yielded when it is released. If a program takes a word and never
-    releases it, the word is a flag and not a lock, and its pairs are dropped.
+    The pairs of a held lock are yielded when the lock is released. If a program takes a word and
+    never releases it, the word is a flag and not a lock, and its pairs are dropped.
     """
     columns = (syncs[name].tolist() for name in ("program", "address", "site"))
     current, taken = -1, dict[int, list[Nested]]()
@@ -116,7 +116,7 @@ def _nested(syncs: Records, locking: Collection[int]) -> Iterator[Nested]:
 
 
 def _cycle(edges: _Edges) -> list[Nested]:
-    """Return a cycle of different programs, no two of which hold a common lock, or []."""
+    """Return a cycle of different programs, no two of which hold a common lock; [] if none."""
     steps = _MOST_STEPS
     for first in (n for row in edges.by_lock.values() for alike in row.values() for n in alike):
         paths = [[first]]

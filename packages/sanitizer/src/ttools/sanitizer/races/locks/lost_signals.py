@@ -23,7 +23,7 @@ class LostSignal:
     Attributes:
         program: Linear index of the program in the grid.
         site: Site at which it stores the signal.
-        count: Number of lost signals at the word, over all programs.
+        count: Number of signals of all programs that were lost at the word.
     """
 
     program: int
@@ -32,7 +32,7 @@ class LostSignal:
 
 
 def lost_signal(syncs: Records, waiter: int, giving: Collection[int]) -> LostSignal | None:
-    """Find signals that were overwritten at the word that a program waits for.
+    """Find signals that were overwritten at the word for which a program waits.
 
     Args:
         syncs: `SYNC` records of the launch.
