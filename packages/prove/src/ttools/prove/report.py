@@ -178,11 +178,9 @@ def _finding(defect: Defect) -> Finding:
     if event.other is not None and event.other is not event.op:
         message = "the same element is accessed here"
         related = (Related(message=message, location=_location(defect, event.other)),)
-    least = (
-        "the smallest size at which it appears" if defect.is_least else "a size at which it appears"
-    )
     text = point_text(defect.sizes)
-    notes = [f"{text} is {least}"]
+    # The message names the size, so a note is only needed if no smaller size has the defect.
+    notes = [f"{text} is the smallest size at which it appears"] if defect.is_least else []
     if defect.depends_on:
         severity = "note"
         condition = f"if `{defect.depends_on}`, which was observed for one launch only"
