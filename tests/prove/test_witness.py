@@ -43,7 +43,7 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
     result = prove(past_end, n=range(1, 1 << 20))
     (finding,) = result.findings
     assert (finding.sizes, finding.witness) == ({"n": 100}, "confirmed")
-    assert "a launch at n = 100 reproduces the defect" in str(result)
+    assert "a launch at this size reproduces the defect" in str(result)
     # The launch explains the defect: the condition that admits the lane, and its values.
     assert "`i < n + n // 100`" in str(finding.help)
     assert {"i": "100", "n": "100"}.items() <= dict(finding.variables).items()

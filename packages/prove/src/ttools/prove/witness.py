@@ -77,7 +77,7 @@ def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
         return replace(defect, witness="not made", witness_note=note)
     shown = shown_by(findings, defect)
     if shown is not None:
-        note = f"a launch at {at} reproduces the defect"
+        note = "a launch at this size reproduces the defect"
         return replace(defect, witness="confirmed", witness_note=note, shown=shown)
     if any(finding.kind in _STOPPED for finding in findings):
         note = f"a launch at {at} did not finish within {_SECONDS:g} seconds"
