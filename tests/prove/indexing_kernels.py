@@ -243,7 +243,7 @@ def transposes_kernel(x_ptr, y_ptr, m, n, B: tl.constexpr):
 
 
 def transposes(n):
-    """Transpose a batch of matrices in a grid of one axis."""
+    """Transpose a batch of matrices in a one-dimensional grid."""
     grid = (4 * 3 * triton.cdiv(n, 16),)
     transposes_kernel[grid](torch.randn(4, 40, n), torch.empty(4, n, 40), 40, n, B=16)
 

@@ -94,7 +94,7 @@ def test_parameters_with_a_default_need_no_domain() -> None:
         ("columns", "must be NAME=VALUE"),
         ("depth=3", "only the parameters rows, columns, dtype, seed, negative, differentiable"),
         ("columns=9:3", "a range must be LOW:HIGH"),
-        ("columns=0:3", "of numbers from 1"),
+        ("columns=0:3", "with positive integers"),
         ("dtype=int8", "`int8` is not one of float32, float16"),
         ("columns=1:100000:1", "more than 10,000 shapes"),
     ],

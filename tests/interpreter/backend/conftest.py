@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# pytest imports tests without packages, so this folder is not on the path.
+# With `--import-mode=importlib`, pytest does not add this folder to the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 

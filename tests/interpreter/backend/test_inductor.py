@@ -322,7 +322,7 @@ def _name(kernel: Any) -> str:
 def test_inductors_static_launcher_is_not_used(
     warm: Callable[[], Tensor],
 ) -> None:
-    """Check the option of Inductor's launcher, which exists on GPUs only and bypasses Triton."""
+    """Check that Inductor's static launcher, which bypasses Triton, is disabled."""
     from torch._inductor import config
 
     used: list[tuple[bool, bool]] = []

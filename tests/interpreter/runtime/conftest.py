@@ -5,5 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# pytest imports tests without packages, so this folder is not on the path.
+# With `--import-mode=importlib`, pytest does not add this folder to the path.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -117,7 +117,7 @@ def test_entries_that_no_launch_selects(tmp_path: Path) -> None:
     asked.add(replace(LAUNCH, integers={"N": 64, "K": 512}))
     found, notes = unused(files, asked)
     assert not found
-    assert "no integer parameter for each of N, K, M" in notes[0]
+    assert "not each of N, K, M is an integer parameter" in notes[0]
 
 
 def test_keys_that_no_launch_has(tmp_path: Path) -> None:

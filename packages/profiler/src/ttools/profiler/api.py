@@ -57,7 +57,7 @@ def profile(
         threads: Number of threads that run the programs of a launch on the CPU; by default as many
             as torch uses.
         counts: If False, launches on a GPU are not counted. Counting may copy the tensors of the
-            first of equal launches to the host.
+            first launch of each group of equal launches to the host.
         line_times: If True, estimate on the CPU how the time of a kernel is distributed over its
             lines. The first launch, and later ones that take twice as long as those sampled so far,
             are repeated for a twentieth of a second while samples are taken. For an NVIDIA GPU,

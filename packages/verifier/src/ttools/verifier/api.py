@@ -62,7 +62,7 @@ def verify(
         launch_seconds: Time limit of a launch in seconds.
         answer_seconds: Time limit of a call in seconds.
         memory: Bytes that each process may allocate after its start; an answer of a candidate's
-            process may have a quarter of them.
+            process may use a quarter of them.
         cpu_seconds: Limit of the CPU time of each process of the candidate, in seconds.
         network: If True, the candidate keeps the network of the system.
         shrink: Maximum number of attempts to reduce the inputs of a failure, for each class.

@@ -112,7 +112,7 @@ AgainstOption = Annotated[
 ]
 InspectionFormatOption = Annotated[
     Literal["text", "json", "html", "markdown"],
-    _report("--format", help="Format of the report; markdown is for --specialisations."),
+    _report("--format", help="Format of the report; markdown only with --specialisations."),
 ]
 SpecialisationsOption = Annotated[
     bool,
@@ -200,7 +200,7 @@ CompileTimeoutOption = Annotated[
         "--compile-timeout",
         min=0.1,
         metavar="SECONDS",
-        help="With --reduce, a compilation that takes longer fails; 30 by default.",
+        help="With --reduce, seconds after which a compilation counts as failed; 30 by default.",
     ),
 ]
 

@@ -43,7 +43,7 @@ def profile_inside(
         of_kernels = f" of {' or '.join(only)}" if only else ""
         say(
             "note",
-            f'no scope inside a kernel{of_kernels} was passed; write `with pl.scope("NAME"):` in '
+            f'no scope inside a kernel{of_kernels} was entered; write `with pl.scope("NAME"):` in '
             "a kernel (`import triton.profiler.language as pl`), or use --inside lines",
         )
     return status

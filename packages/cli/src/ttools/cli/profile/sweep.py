@@ -122,7 +122,7 @@ def _values(word: str, text: str, entry: Any) -> list[Any]:
 def _sizes(word: str, low: int, high: int, step: int | None = None) -> list[int]:
     if not 0 < low <= high or step == 0:
         raise UsageError(
-            f"--shapes {word}: a range must be LOW:HIGH or LOW:HIGH:STEP, of numbers from 1"
+            f"--shapes {word}: a range must be LOW:HIGH or LOW:HIGH:STEP, with positive integers"
         )
     if step:
         return list(range(low, high + 1, step)[: _MOST + 1])

@@ -105,7 +105,7 @@ MemoryOption = Annotated[
     _run(
         "--memory",
         metavar="AMOUNT",
-        help="Memory of each process; an answer of the candidate may have a quarter of it.",
+        help="Memory limit of each process; an answer of the candidate may use a quarter of it.",
     ),
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs.")]

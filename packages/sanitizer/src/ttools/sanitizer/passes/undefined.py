@@ -54,8 +54,8 @@ _ORIGINS = {
 #: Help for undefined lanes of a load, and for undefined lanes of an atomic.
 _FILL = "give the load an `other` (or a `padding_option`)"
 _CHOOSE = "use the result only where the mask holds, for example with tl.where"
-#: Such lanes are only a warning, because current GPUs return zeros for them, and much code relies
-#: on this.
+#: Such lanes are reported only as a warning, because current GPUs return zeros for them, and much
+#: code relies on this.
 _PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
 

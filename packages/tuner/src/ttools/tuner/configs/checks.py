@@ -33,7 +33,7 @@ _MOST_TIES = 3
 
 # ---- files alone
 def check_files(files: Sequence[ConfigFile]) -> list[Finding]:
-    """Return the findings about files that need no run of a program."""
+    """Return the findings about files that can be made without running a program."""
     findings = [finding for file in files for finding in file.findings]
     findings += _duplicates(files)
     findings += _spellings(files)
@@ -228,7 +228,7 @@ def _unused_named(file: ConfigFile, asked: AutotunedCalls, notes: list[str]) -> 
     if None in decided:
         names = [name for name in "ENKM" if file.entries and name in file.entries[0].key]
         notes.append(
-            f"the kernel has no integer parameter for each of {', '.join(names)}, so it is not "
+            f"not each of {', '.join(names)} is an integer parameter of the kernel, so it is not "
             f"known which entries of `{shown_path(str(file.path))}` are used"
         )
         return
