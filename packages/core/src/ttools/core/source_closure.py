@@ -257,7 +257,10 @@ class SourceClosure:
     def _object(self, value: Any, name: str, what: str, *, in_kernel: bool = False) -> int:
         if isinstance(value, ModuleType):
             if _is_copied_module(value):
-                raise UnsupportedError(f"{what} is a module; a script contains single functions")
+                raise UnsupportedError(
+                    f"{what} is a module, which cannot be copied to the script; import its "
+                    "functions by name"
+                )
             return self._import(value, name)
         if _is_definable(value):
             if (number := self._numbers.get(id(value))) is not None:

@@ -411,7 +411,7 @@ LINES = (
     Metric("told_by", "text", "source", "`estimate` if not all launches were counted.", _OF_RUN),
     Metric(
         *("instruction_share", "share", "share of instructions"),
-        "Share of the line in the instructions that the kernel executes on the GPU.",
+        "The line's share of the instructions that the kernel executes on the GPU.",
         _CODE,
         needs="cuda",
         short="instructions",

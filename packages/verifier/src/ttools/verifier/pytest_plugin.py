@@ -31,8 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(batch=None, runs=False, configs=False, devices=(), gpu='sm_90', "
-        "require_proof=False): fail the test if the bits of what it returns, or stores to its "
-        "arguments, may differ on a GPU; like ttools reproduce",
+        "require_proof=False): fail the test if, on a GPU, the bits of its results may differ "
+        "between executions; the arguments are those of ttools reproduce",
     )
 
 

@@ -69,8 +69,8 @@ class Accuracy(RepeatedCheck):
             "A result is too small for its type, and the loss makes an output wrong.",
             "scale the value before it is rounded, or keep it in float32",
         ),
-        "nan": _defect("The operation that produces a NaN which an output receives.", _IN_DOMAIN),
-        "inf": _defect("The operation whose infinite result makes an output wrong.", _IN_DOMAIN),
+        "nan": _defect("The operation produces a NaN that reaches an output.", _IN_DOMAIN),
+        "inf": _defect("The infinite result of this operation makes an output wrong.", _IN_DOMAIN),
         "padded_lanes": _defect(
             "A reduction counts lanes that the mask of a load leaves out, and its result is "
             "stored.",
