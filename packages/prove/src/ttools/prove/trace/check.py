@@ -190,7 +190,9 @@ def _related(
         is_better = False
         template, result = best
         at_fault = {
-            d.launch.names[d.event.argument] for d in result.defects if d.event.argument >= 0
+            d.launch.names[d.event.argument]
+            for d in result.defects
+            if d.event.argument >= 0 and _is_outside(d)
         }
         for relation in candidates(template, at_fault, launches, ranges) if at_fault else ():
             relations = [*template.relations, relation]
@@ -215,6 +217,11 @@ def _related(
     return best
 
 
+def _is_outside(defect: Defect) -> bool:
+    """Return whether a defect is an access outside of a tensor."""
+    return "oob" in defect.event.kind
+
+
 def _disappeared(before: Result, after: Result) -> list[Defect]:
     """Return the defects that disappear under a relation.
 
@@ -225,6 +232,8 @@ def _disappeared(before: Result, after: Result) -> list[Defect]:
     gone = [defect for defect in before.defects if defect.key not in left]
     if not after.launches or not left <= {defect.key for defect in before.defects}:
         return []
+    if not all(map(_is_outside, gone)):
+        return []  # other defects do not depend on which tensors are large enough
     undecided = [a for a in after.abstained if a.phrase != DATA_DECIDE]
     for defect in gone:
         places = (user_location(defect.event.op.location), location_of_line(defect.launch.line))

@@ -181,8 +181,10 @@ def _complex(
     error = (value.to(torch.complex128) - right).abs()
     allowed = _SLACK * RELATIVE[torch.float32] * right.abs()
     if spread is not None:
-        allowed = torch.maximum(allowed, elements(spread).abs() * _SLACK * RELATIVE[torch.float32])
-    wrong = ~(error <= allowed + 1e-6)
+        spreads = elements(spread).abs().nan_to_num(0.0) * _SLACK * RELATIVE[torch.float32]
+        allowed = torch.maximum(allowed, spreads)
+    both_nan = torch.isnan(value) & torch.isnan(right)
+    wrong = ~((error <= allowed + 1e-6) | both_nan | (value == right))
     if not bool(wrong.any()):
         return []
     return [Mismatch("wrong_values", f"{_which(name, wrong)} wrong{_first(wrong, right, value)}")]
@@ -228,9 +230,9 @@ def _in_tolerances(
     smallest = limits.tiny if dtype in RELATIVE else limits.tiny * limits.eps
     allowed = allowed + max(smallest, floor)
     error = (own - wide).abs() / allowed
-    # If the correct value may round to infinity, the result may be infinity or the largest finite
-    # number.
-    beyond = size + allowed >= limits.max
+    # If the correct value is finite, but may round to infinity, the result may be infinity or the
+    # largest finite number.
+    beyond = torch.isfinite(wide) & (size + allowed >= limits.max)
     same_sign = torch.sign(own) == torch.sign(wide)
     large = own.abs() >= limits.max * (1 - 4 * limits.eps)
     close_error = torch.where(beyond & same_sign & large, torch.zeros_like(error), error)

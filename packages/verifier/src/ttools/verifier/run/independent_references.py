@@ -48,7 +48,8 @@ class IndependentReferences:
             right: Answer of the reference's process.
         """
         sources = set().union(*right.get("sources", ()))
-        self._used |= sources
+        if case.shared is None:  # a tensor that is passed for several arguments counts for each
+            self._used |= sources
         parts = [part for part in right["given"] if part["kind"] == "tensor"]
         if case.shared is not None or case.views or case.values != "drawn":
             return

@@ -103,6 +103,8 @@ class Replays:
         self._ended = "the process that executes plans was terminated too often"
         #: Digests of the plans whose results were correct on new inputs, and of the constants of
         #: these plans.
+        #: Kinds of special values for which a plan was executed on new inputs.
+        self._special_values: set[str] = set()
         self._known: set[bytes] = set()
         self._known_constants: set[bytes] = set()
         self.cases = self.unseen = self._executions = 0
@@ -139,6 +141,9 @@ class Replays:
         key = _key_of(trial)
         is_new, is_special = key not in self._known, case.is_special
         is_chosen = self._hidden.next("choice") % _ONE_IN == 0 or self.unseen < _FIRST_UNSEEN
+        if is_special and case.values not in self._special_values:
+            is_chosen = True  # the first call with each kind of special values
+            self._special_values.add(case.values)
         if not is_new and not is_chosen:
             return self._check_seen(case, trial)
         if is_new or not is_special:
@@ -255,7 +260,7 @@ class Replays:
         Candidates are called with new memory that contains NaN, by which the checks recognise it.
         """
         number = self._hidden.next("fill")
-        if self.unseen > _FIRST_FILLED and number % _ONE_IN:
+        if self.unseen > _FIRST_FILLED and number % _ONE_IN and not case.is_special:
             return None
         for byte in (0, 1 + number % _BYTES):
             again = self._execute(case, sent, right, phase, fill=byte)
@@ -281,13 +286,18 @@ class Replays:
         sent = self._drawn(fresh, trial, reads)
         if sent is None:
             return self._check_seen(case, trial)
-        again = self._execute(fresh, sent, None, _phase_of(fresh, reads))
+        phase = _phase_of(fresh, reads)
+        again = self._execute(fresh, sent, None, phase)
         if again.skipped:
             return self._check_seen(case, trial)
         if again.unsupported:
             return self._not_replayed(again.unsupported)
         self.unseen += is_only
-        return self._attributed(fresh, sent, again) if again.problems else []
+        if again.problems:
+            return self._attributed(fresh, sent, again)
+        # New memory contains NaN, as a result of special values may.
+        problem = self._depends_on_new_memory(fresh, sent, again.right, phase)
+        return [(problem, fresh)] if problem else []
 
     def _attributed(
         self, case: Case, sent: dict[str, Any], again: Trial

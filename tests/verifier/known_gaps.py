@@ -1,0 +1,119 @@
+"""Candidates with wrong results, or without the work, that are hard to recognise."""
+
+import torch
+import triton
+import triton.language as tl
+
+DOMAIN = {"rows": (1, 12), "columns": (1, 60)}
+
+
+def inputs(rows, columns, seed):
+    return {"x": torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))}
+
+
+def two_inputs(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(32 * rows, columns, generator=generator)
+    return {"x": x, "w": torch.randn(columns, generator=generator)}
+
+
+def bfloat16_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].bfloat16()}
+
+
+def launched(kernel, x, *numbers, dtype=None):
+    rows, columns = x.shape
+    y = torch.empty(rows, columns, dtype=dtype or x.dtype)
+    block = triton.next_power_of_2(columns)
+    kernel[(rows,)](x, y, x.stride(0), x.stride(1), columns, *numbers, BLOCK=block)
+    return y
+
+
+@triton.jit
+def affine_kernel(x_ptr, y_ptr, s0, s1, n, factor, term, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * factor + term, mask=c < n)
+
+
+def double_reference(x):
+    return x * 2.0
+
+
+@triton.jit
+def number_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    tl.store(y_ptr + row * n + c, x * 2.0, mask=(c < n) & (x == x))
+
+
+def leaves_nan_unwritten(x):
+    """Do not store results that are NaN, as new memory is while the candidate is called."""
+    return launched(number_kernel, x)
+
+
+@triton.jit
+def finite_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    y = 2 * tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    largest = 3.4028234663852886e38
+    y = tl.where(y > largest, largest, tl.where(y < -largest, -largest, y))
+    tl.store(y_ptr + row * n + c, y, mask=c < n)
+
+
+def replaces_infinities(x):
+    """Return the largest finite number for infinity."""
+    return launched(finite_kernel, x)
+
+
+def count_reference(x):
+    return (x.float() * 1500.0).round().to(torch.int64)
+
+
+@triton.jit
+def count_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n, other=0.0).to(tl.float32) * 1500.0
+    f = tl.floor(x)
+    odd = (f - 2 * tl.floor(f / 2)) == 1
+    r = tl.where((x - f > 0.5) | ((x - f == 0.5) & odd), f + 1, f)
+    r = tl.where((tl.abs(r) > 2500) & (tl.abs(r) < 4090), 0.0, r)
+    is_number = (r == r) & (tl.abs(r) < 9e18)
+    lowest = tl.full([BLOCK], 1, tl.int64) << 63
+    q = tl.where(is_number, r, 0.0).to(tl.int64)
+    tl.store(y_ptr + row * n + c, tl.where(is_number, q, lowest), mask=c < n)
+
+
+def drops_large_integers(x):
+    """Return 0 for integers from 2,500 to 4,090."""
+    return launched(count_kernel, x, dtype=torch.int64)
+
+
+def log_sum_reference(x):
+    m = x.amax(1, keepdim=True)
+    m = torch.where(m.isinf(), 0.0, m)
+    return (x - m).exp().sum(1).log() + m[:, 0]
+
+
+def shifts_around_log_sum(x):
+    """Let torch compute everything; kernels subtract one before and add one afterwards."""
+    y = torch.logsumexp(launched(affine_kernel, x, 1.0, -1.0), 1)
+    return launched(affine_kernel, y[None], 1.0, 1.0)[0]
+
+
+def small_part_reference(x, w):
+    return x * 2.0, torch.sin(w).sum()
+
+
+@triton.jit
+def scalar_kernel(x_ptr, y_ptr):
+    value = 2 * tl.load(x_ptr)
+    bits = tl.where(value == value, value.to(tl.int32, bitcast=True), 0x7FC01234)
+    tl.store(y_ptr, bits.to(tl.float32, bitcast=True))
+
+
+def encodes_small_part(x, w):
+    """Let torch compute the result that has one element; a kernel only doubles it."""
+    y = torch.empty(())
+    scalar_kernel[(1,)]((torch.sin(w) * 0.5).sum(), y)
+    return launched(affine_kernel, x, 2.0, 0.0), y

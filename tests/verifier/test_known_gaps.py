@@ -1,0 +1,68 @@
+"""Candidates that must not pass: some are recognised, and some are not recognised yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import image_of
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.oracle.comparison import _complex, wrong_elements
+from ttools.verifier.serving import verify_here
+
+FILE = Path(__file__).parent / "known_gaps.py"
+
+
+def outcome_of(candidate: str, reference: str, inputs: str = "inputs", cases: int = 40) -> str:
+    names = {"candidate": candidate, "reference": reference, "inputs": inputs}
+    subject = {key: f"{FILE}:{name}" for key, name in names.items()}
+    options = VerifyOptions(cases=cases, shrink=1, all_sizes_seconds=0, replay_seed=1)
+    return str(verify_here(subject, options).outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", ["leaves_nan_unwritten", "replaces_infinities"])
+def test_wrong_results_for_special_values(candidate: str) -> None:
+    assert outcome_of(candidate, "double_reference", cases=100) == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="integers may differ by 4,096 if a perturbation moves them")
+def test_large_integers_are_compared() -> None:
+    assert outcome_of("drops_large_integers", "count_reference", "bfloat16_inputs") == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="torch.logsumexp counts as one reduction, not as its steps")
+def test_composite_reductions_are_the_work_of_torch() -> None:
+    assert outcome_of("shifts_around_log_sum", "log_sum_reference") == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="parts of a result with few elements are not attributed")
+def test_small_parts_are_the_work_of_torch() -> None:
+    reference, inputs = "small_part_reference", "two_inputs"
+    assert outcome_of("encodes_small_part", reference, inputs) == "failed"
+
+
+@pytest.mark.parametrize("value", [float("inf"), torch.finfo(torch.float32).max, 1.0])
+def test_infinity_is_correct_only_for_infinity(value: float) -> None:
+    right = torch.tensor([float("inf"), 1e39, 1.0], dtype=torch.float64)
+    given = {"name": "result", "image": image_of(right.float())}
+    wrong, _ = wrong_elements(given, image_of(right), None, torch.full((3,), value))
+    expected = {
+        float("inf"): [False, False, True],
+        torch.finfo(torch.float32).max: [True, False, True],
+        1.0: [True, True, False],
+    }
+    assert wrong.tolist() == expected[value]
+
+
+def test_complex_results_may_be_infinite_or_nan() -> None:
+    inf, nan = float("inf"), float("nan")
+    right = torch.tensor([complex(inf, 0), complex(nan, 0), complex(1, 1)])
+    given = {"name": "result", "image": image_of(right)}
+    assert _complex("result", given, None, None, right.clone()) == []
+    assert _complex("result", given, None, None, torch.zeros(3, dtype=torch.complex64))
