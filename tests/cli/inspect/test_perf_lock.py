@@ -189,7 +189,7 @@ def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_p
         (
             '{"schema": "ttools.perf-lock/1", "limits": {"speed": 1.0}, "kernels": []}',
             (*inspected()[1:], "--check"),
-            "no figure `speed`",
+            "names `speed`, which is not a figure",
         ),
     ],
 )
