@@ -69,7 +69,8 @@ def test_a_relation_of_several_launches_is_an_assumption() -> None:
 @pytest.mark.parametrize(
     ("trace", "ranges"),
     [
-        (_groups((5, 6), (9, 12)), {}),  # no relation holds at both launches
+        # No relation holds at both launches.
+        pytest.param(_groups((5, 6), (9, 12)), {}, marks=pytest.mark.slow),
         (_groups((5, 6)), {"offsets_ptr.shape[0]": (1, 100)}),  # the user varies the size
     ],
     ids=["refuted", "free"],
@@ -143,12 +144,13 @@ _BLOCKS = (triton.cdiv(_N, 64),)
             {"BLOCK": 64},
             "n = o_ptr.shape[0] * 2",
         ),
-        (
+        pytest.param(
             outer_kernel,
             (5, 7),
             (torch.zeros(5), torch.zeros(7), torch.zeros(35)),
             {},
             "o_ptr.shape[0] = x_ptr.shape[0] * y_ptr.shape[0]",
+            marks=pytest.mark.slow,
         ),
         (
             halo_kernel,

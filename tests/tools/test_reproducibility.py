@@ -14,6 +14,7 @@ from tools.reproducibility.report import pairs, table, unsound
 from ttools.interpreter import interpret
 
 
+@pytest.mark.slow
 def test_verdicts_and_observations_are_about_the_same_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

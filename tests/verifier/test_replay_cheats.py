@@ -42,9 +42,9 @@ CHEATS = {
     "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
     "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
     "gradient_encoded": ("dot_reference", 1, "`mul` on"),
-    "sums_encoded": ("total_of_rows_reference", 1, "`sum` on"),
 }
 SLOW_CHEATS = {
+    "sums_encoded": ("total_of_rows_reference", 1, "`sum` on"),
     "total_without_launch": ("total_reference", 9, "repeated without it"),
     "many_comparisons": ("stairs_reference", 1, "compares or tests"),
     "copies_a_table": ("positions_reference", 1, "a copy of constants"),
