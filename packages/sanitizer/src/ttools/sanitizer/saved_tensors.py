@@ -88,13 +88,12 @@ class SavedTensors:
         self._lock = threading.Lock()
         self._patches = Patches(self._follow)
         self._is_open = False
+        self._next_number: Callable[[], int] | None = None
 
     def remember(self, checked: CheckedLaunch) -> None:
         """Remember the stores of a launch if autograd has recorded operators in its thread."""
-        import torch
-
-        next_number: Callable[[], int] | None = getattr(torch.autograd, "_get_sequence_nr", None)
-        if next_number is None or checked.is_trial or not (sequence := next_number()):
+        sequence = (self._next_number or self._find_next_number())()
+        if sequence == 0 or checked.is_trial:
             return
         launch = checked.launch
         contexts, classes = _functions_around()
@@ -114,6 +113,17 @@ class SavedTensors:
                 finding=_finding(checked, index),
             )
             self._add((stored.thread, *region.storage, *region.view, launch.site.line), stored)
+
+    def _find_next_number(self) -> Callable[[], int]:
+        """Return a function that returns the sequence number of the next node in this thread.
+
+        Versions of torch without sequence numbers get a function that returns 0.
+        """
+        import torch
+
+        number = getattr(torch.autograd, "_get_sequence_nr", None) or (lambda: 0)
+        self._next_number = number
+        return number
 
     def _add(self, key: object, stored: _Stored) -> None:
         with self._lock:

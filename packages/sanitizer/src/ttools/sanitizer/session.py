@@ -13,7 +13,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
-from ttools.core.process.phases import PhaseStopped
+from ttools.core.process.phases import PhaseStopped, Work
 from ttools.core.reports.accuracy import LineErrors, OutputAccuracy
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
@@ -66,8 +66,6 @@ _active: WeakSet[Session] = WeakSet()
 _LEAST_SECONDS = 0.1
 #: Exit status of a thread whose launch was stopped by Ctrl-C.
 _INTERRUPTED = 130
-#: The context of launches that use no copies of a GPU's memory.
-_NOTHING_LENT = nullcontext()
 
 
 class Session:
@@ -227,8 +225,7 @@ class Session:
         seconds = self._phase_limits.get(launch.kernel.name, self.options.timeout)
         work = self._tally.begin(launch.kernel.name, seconds, "preparation", checked)
         try:
-            with self._lent(checked):
-                self._checks.run(checked, work)
+            self._check(checked, work)
             self._tally.end(work)
         except BaseException as error:
             self._tally.end(work)
@@ -272,12 +269,14 @@ class Session:
             debugger.look(checked, before)
         return checked.report
 
-    def _lent(self, checked: CheckedLaunch) -> AbstractContextManager[None]:
-        """Return a context in which copies of GPU memory are unwritten where the original is."""
+    def _check(self, checked: CheckedLaunch, work: Work) -> None:
+        """Run a launch under the checks; copies of GPU memory are unwritten where it is."""
         if not (self._watches_allocations and checked.is_given_device_memory):
-            return _NOTHING_LENT
+            self._checks.run(checked, work)
+            return
         launch = checked.launch
-        return lent_to_host(self._memory, launch.arguments, launch.values)
+        with lent_to_host(self._memory, launch.arguments, launch.values):
+            self._checks.run(checked, work)
 
     def compile_kernel(self, kernel: str, compiles: Callable[[], Any]) -> Any:
         """Compile a kernel for a launch with Triton's front end, within the time limit of a phase.

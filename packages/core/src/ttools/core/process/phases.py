@@ -100,11 +100,11 @@ class Work:
 
     def __enter__(self) -> Work:
         self._around, _current.work = _current.work, self
-        _all[id(self)] = self
+        _all[self] = None
         return self
 
     def __exit__(self, *_: object) -> None:
-        _all.pop(id(self), None)
+        _all.pop(self, None)
         _current.work = self._around
 
     def text(self) -> str:
@@ -161,8 +161,8 @@ class _Current(threading.local):
 
 
 _current = _Current()
-#: The `Work` objects of all threads by `id`, in the order in which they began.
-_all: dict[int, Work] = {}
+#: The `Work` objects of all threads, in the order in which they began. The values are not used.
+_all: dict[Work, None] = {}
 
 
 def current_work() -> Work | None:
@@ -172,7 +172,7 @@ def current_work() -> Work | None:
 
 def works() -> list[Work]:
     """Return the `Work` objects of all threads of this process."""
-    return list(_all.values())
+    return list(_all)
 
 
 @contextmanager
@@ -206,9 +206,9 @@ def stop_other_works(reason: Reason) -> None:
 
 def _forget_after_fork() -> None:
     """Remove the `Work` objects of other threads, which do not exist in a forked process."""
-    for key, work in list(_all.items()):
+    for work in works():
         if work._thread != threading.get_ident():
-            _all.pop(key, None)
+            _all.pop(work, None)
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -364,13 +364,14 @@ class KernelLaunch:
         return self._native(self._guarded(instruments), rewrite)
 
     def _native(self, instruments: Instruments, rewrite: Callable[[Module], None] | None) -> Kernel:
-        return self.kernel.variants.kernel(
-            self.facts,
-            self.kernel.emit_options(self.run),
-            self.run.statistics,
+        kernel, run = self.kernel, self.run
+        return kernel.variants.kernel(
+            self._facts or self.facts,
+            kernel.emit_options(run),
+            run.statistics,
             instruments,
             rewrite,
-            self.run.launch_options.seconds,
+            run.launch_options.seconds,
         )
 
     @property
@@ -431,10 +432,11 @@ class KernelLaunch:
         """
         if self.violations and self.on_gpu:
             raise refused(self.kernel.name, self.violations)
-        wanted, instruments = instruments, self._guarded(instruments)
-        kernel = self._native(instruments, rewrite)
+        wanted = instruments
         if not wanted.guards:
+            instruments = self._guarded(wanted)
             self.kernel.plan.require_memory(self.values)
+        kernel = self._native(instruments, rewrite)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         how = options or self.run.launch_options

@@ -149,8 +149,11 @@ class SiteTable:
     def free(self, block: _Block) -> None:
         """Keep the memory of a deleted monitor for a later one."""
         with self._lock:
-            if len(self._spare) < self._most_spare(len(block.bytes)):
-                self._spare[id(block.regions)] = block
+            spare = self._spare
+            # The first block is kept in any case, without computing the limit, because most kernels
+            # are launched with the same tensors again and again.
+            if not spare or len(spare) < self._most_spare(len(block.bytes)):
+                spare[id(block.regions)] = block
 
 
 class _Block:

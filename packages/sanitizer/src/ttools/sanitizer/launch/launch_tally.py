@@ -32,8 +32,8 @@ class Tally:
         self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
         #: Reasons why launches were not checked completely, by launch signature.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
-        #: The work of each thread, with its launch; None while the kernel is being compiled.
-        self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
+        #: The current work of all threads, with its launch; None while a kernel is being compiled.
+        self._running: dict[Work, CheckedLaunch | None] = {}
         self._begun: Counter[str] = Counter()
 
     def begin(
@@ -52,13 +52,13 @@ class Tally:
         if checked is not None:
             self._begun[kernel] = number
         work = Work(kernel, number, seconds, phase)
-        self._running[id(work)] = work, checked
+        self._running[work] = checked
         return work.__enter__()
 
     def end(self, work: Work) -> None:
         """End the work that `begin` returned."""
         work.__exit__()
-        self._running.pop(id(work), None)
+        self._running.pop(work, None)
 
     def count(self, launch: KernelLaunch, checked: CheckedLaunch) -> None:
         """Count a launch that has ended."""
@@ -93,7 +93,7 @@ class Tally:
                 replace(entry, count=n, seconds=s, unfinished=tuple(self._unfinished.get(key, ())))
                 for key, (entry, n, s) in self._counts.items()
             ]
-        for work, checked in list(self._running.values()):
+        for work, checked in list(self._running.items()):
             pending = self._checks if checked is None else checked.pending
             record = unfinished(work, None, pending)
             spec = LaunchSpec(kernel=work.kernel, grid=_NO_GRID)
@@ -105,7 +105,7 @@ class Tally:
     @property
     def findings(self) -> list[Finding]:
         """Return the findings so far of launches that have not ended."""
-        running = [checked for _, checked in list(self._running.values()) if checked is not None]
+        running = [checked for checked in list(self._running.values()) if checked is not None]
         return [
             finding for checked in running for finding in merge_in_launch(list(checked.findings))
         ]
