@@ -135,13 +135,13 @@ def test_gradients_may_have_the_error_of_rounded_incoming_gradients() -> None:
 def test_gradients_that_cancel_may_keep_a_rounding_error() -> None:
     """Accept a rounding error in the gradient of a norm over one column.
 
-    This gradient is the difference of two equal products.
+    This gradient is the difference of two equal products, divided by the square root of 1e-5.
     """
     x = torch.tensor([[0.7]]).requires_grad_()
     right = evaluate(lambda x: torch.layer_norm(x, (1,)), {"x": x}, [])
     (gradient,) = (output for output in right["given"] if output["name"] == "gradient of x")
     double, spread = right["double"][1], right["spread"][1]
-    for error, wrong in ((9e-7, []), (1e-3, ["wrong_values"])):
+    for error, wrong in ((2e-5, []), (3e-2, ["wrong_values"])):
         part = described("gradient of x", torch.tensor([[error]]), {})
         assert [
             mismatch.failure for mismatch in compare_part(gradient, double, spread, part)

@@ -112,3 +112,23 @@ def test_results_that_are_zero_for_one_column_may_have_rounding_errors(
     assert not exact.any()
     assert allowed(reference, x, exact - 1.5e-8) is may
     assert not allowed(reference, x, exact - 1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("columns", [1, 4000])
+def test_gradients_are_zero_only_where_their_terms_cancel(dtype: torch.dtype, columns: int) -> None:
+    """Reject zeros for the gradient of a mean over a long row, and accept them for a norm of one.
+
+    The elements of the first gradient are smaller than a rounding error of the weights.
+    """
+    x = torch.linspace(0.5, 4, 3 * columns).view(3, columns).to(dtype).requires_grad_()
+    zero = torch.zeros_like(x)
+    for reference, may in (
+        (lambda x: x.mean(1), False),
+        (lambda x: torch.layer_norm(x, (columns,)), columns == 1),
+        (lambda x: torch.softmax(x, 1), columns == 1),
+    ):
+        right = evaluate(reference, {"x": x}, [])
+        result = {**right["given"][0]}
+        assert (not compare(right, [result, described("gradient of x", zero, {})])) is may
+        assert not compare(right, [result, right["given"][1]])

@@ -199,21 +199,24 @@ def wrong_elements(
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
-    # The weights with which results are summed for gradients are of the order of one. Where the
-    # terms of a gradient cancel, as for a norm over one column, the gradient may consist only of
-    # the rounding errors of these terms.
     is_gradient = given["name"].startswith(GRADIENT)
-    floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
         if right is not None:
-            nearest = torch.minimum(nearest, _in_tolerances(own, right, spread, plain.dtype, floor))
+            error = _in_tolerances(own, right, spread, plain.dtype, is_gradient)
+            nearest = torch.minimum(nearest, error)
     return nearest > 1, nearest
 
 
 def _in_tolerances(
-    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, floor: float
+    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, is_gradient: bool
 ) -> torch.Tensor:
-    """Return each error divided by the tolerance; infinite if only one of the values is finite."""
+    """Return each error divided by the tolerance; infinite if only one of the values is finite.
+
+    An element of a gradient may also have the relative error of the gradient's root mean square.
+    This permits kernels that round an upstream gradient, or a sum of terms that cancel, to the
+    type of the gradient. A gradient whose terms cancel in all elements, as for a norm over one
+    column, has the spread of these terms (see `rounding`), so no absolute error is permitted.
+    """
     limits = torch.finfo(dtype)
     relative = RELATIVE.get(dtype, _NARROW * limits.eps)
     wide = right.double()
@@ -226,9 +229,11 @@ def _in_tolerances(
     # Elements that are computed together with the largest one may have errors of the same size as
     # its error.
     allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
+    if is_gradient and finite.numel():
+        allowed = allowed + relative * float(finite.clamp(max=limits.max).square().mean().sqrt())
     # Types of one byte keep their denormals.
     smallest = limits.tiny if dtype in RELATIVE else limits.tiny * limits.eps
-    allowed = allowed + max(smallest, floor)
+    allowed = allowed + smallest
     error = (own - wide).abs() / allowed
     # If the correct value is finite, but may round to infinity, the result may be infinity or the
     # largest finite number.

@@ -7,6 +7,7 @@ differently from torch has an error as large as the rounding errors of the terms
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
 from ttools.verifier.replay.operators import MOVING
 
-#: Operators that are decomposed, so that the operators inside them are also perturbed. For a row of
-#: one element, the terms in these operators cancel.
-_COMPOSED = frozenset(("_log_softmax", "logsumexp"))
+#: Matches operators that are decomposed, so that the operators inside them are also perturbed. For
+#: a row of one element, the terms in these operators cancel.
+_COMPOSED = re.compile(r".*(softmax|logsumexp|norm|_backward)")
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -42,7 +43,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.partition("::")[2]
-        if name in _COMPOSED and (parts := decomposition_table.get(func)) is not None:
+        if _COMPOSED.match(name) and (parts := decomposition_table.get(func)) is not None:
             with self:
                 return parts(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
