@@ -87,6 +87,49 @@ def test_large_integers_have_the_error_of_their_floats() -> None:
     assert classes(reference, torch.zeros_like(near), x=x) == ["wrong_values"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_integers_differ_only_by_what_perturbations_change(dtype: torch.dtype) -> None:
+    x = (drawn(400) * 3).to(dtype)
+    reference = lambda x: (x.float() * 1500).round().to(torch.int64)  # noqa: E731
+    right = reference(x)
+    near = (x.double() * 1500 * (1 + 1e-6)).round().to(torch.int64)
+    assert classes(reference, near, x=x) == []
+    without_large = torch.where(right.abs() > 2500, 0, right)
+    assert classes(reference, without_large, x=x) == ["wrong_values"]
+    assert classes(reference, right + (right.abs() < 100), x=x) == ["wrong_values"]
+    narrow = lambda x: (x * 1500).round().to(torch.int64)  # noqa: E731
+    assert classes(narrow, right, x=x) == []
+
+
+def test_indices_of_nearly_equal_elements_may_differ() -> None:
+    x, w = drawn(40, 64), drawn(64, 900)
+    w[:, 700:] = w[:, :200]
+    reference = lambda x, w: (x @ w).argmax(1)  # noqa: E731
+    right = reference(x, w)
+    other = torch.where(right < 200, right + 700, torch.where(right >= 700, right - 700, right))
+    assert bool((other != right).any())
+    assert classes(reference, other, x=x, w=w) == []
+    assert classes(reference, (right + 1) % 900, x=x, w=w) == ["wrong_values"]
+
+
+@pytest.mark.parametrize("outlier", [1.0, 1e12])
+def test_small_elements_are_compared_beside_large_ones(outlier: float) -> None:
+    x = drawn(300)
+    x[3], x[7] = 1e-6, outlier
+    doubled = x * 2
+    assert classes(lambda x: x * 2, doubled, x=x) == []
+    small = doubled.abs() < (1e6 if outlier > 1e6 else 1e-5)
+    assert classes(lambda x: x * 2, torch.where(small, 0.0, doubled), x=x) == ["wrong_values"]
+
+
+def test_small_elements_may_have_the_rounding_errors_of_large_terms() -> None:
+    x = drawn(300)
+    x[5:9] = 0
+    shifted = lambda x: (x + 1000.0) - 1000.0  # noqa: E731
+    assert classes(shifted, x + 1e-4, x=x) == []
+    assert classes(lambda x: x * 1, x + 1e-4, x=x) == ["wrong_values"]
+
+
 def test_unwritten_elements_are_named() -> None:
     x = drawn(4)
     result = x.clone()

@@ -15,8 +15,12 @@ X = torch.tensor([0.5, 1.5, 1.0, -0.5, 3.25, 1.0])
 
 def jumps(function: Callable[[torch.Tensor], object]) -> bool:
     """Return whether a perturbation of rounding size changes a result by a whole number."""
-    spreads = evaluate(function, {"x": X.clone()}, [])["spread"]
-    return any(spread is not None and bool((elements(spread) > 1e4).any()) for spread in spreads)
+    right = evaluate(function, {"x": X.clone()}, [])
+    return any(
+        bool((elements(spread) > (1e4 if "float" in part["dtype"] else 0.5)).any())
+        for part, spread in zip(right["given"], right["spread"], strict=True)
+        if spread is not None
+    )
 
 
 def in_place(x: torch.Tensor) -> torch.Tensor:

@@ -31,11 +31,12 @@ RELATIVE = {
 _NARROW = 1.04
 #: Factor by which tolerances exceed the relative errors times the scale.
 _SLACK = 1.5
-#: Integers that a rounding error may change may differ from the reference by this amount, since
-#: indices can jump.
-_NEAR = 4096.0
-#: Share of a result's largest element that is added to the tolerance scale of all its elements.
-_OF_LARGEST = 2.0**-6
+#: Factor by which the change of an integer may exceed the largest change that was observed.
+_SLACK_OF_INTEGERS = 4.0
+#: Share of a result's largest element below which elements count as small. Small elements may have
+#: the rounding errors of the terms of which they consist, see `evaluation`. If these are unknown,
+#: the tolerance scale of each element is increased by this share.
+OF_LARGEST = 2.0**-6
 
 
 @dataclass(frozen=True)
@@ -226,9 +227,9 @@ def _in_tolerances(
     scale = size.nan_to_num(0.0, 0.0)
     if spread is not None:
         scale = torch.maximum(scale, elements(spread).double().nan_to_num(0.0, 0.0))
-    # Elements that are computed together with the largest one may have errors of the same size as
-    # its error.
-    allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
+    allowed = _SLACK * relative * scale
+    if spread is None:
+        allowed = allowed + relative * OF_LARGEST * min(largest, limits.max)
     if is_gradient and finite.numel():
         allowed = allowed + relative * float(finite.clamp(max=limits.max).square().mean().sqrt())
     # Types of one byte keep their denormals.
@@ -250,19 +251,22 @@ def _in_tolerances(
 def _wrong_integers(
     plain: torch.Tensor, double: Any, spread: Any, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which integers or bools are wrong, and their errors.
+
+    An integer that no perturbation changes must be exact. Other integers may differ from the
+    reference by four times the largest change that was observed: a quotient near a half may be
+    rounded to either side, and the index of a maximum may be that of another element whose value
+    is nearly the same.
+    """
     if value.dtype.is_floating_point:
         error = (value.double() - plain.double()).abs()
     else:
         error = (value != plain).double()
     wrong = error > 0
     if double is not None and spread is not None:
-        # Integers that are rounded from floats may differ where a perturbation changes them.
-        # Indices may jump, but large integers may differ only by as much as the floats they were
-        # rounded from.
         moved = elements(spread).double()
         distance = (value.double() - elements(double).double()).abs()
-        allowed = (_SLACK * RELATIVE[torch.float32] * moved).clamp(min=_NEAR)
-        wrong = wrong & (distance > 0) & ~((moved > 0) & (distance <= allowed))
+        wrong = wrong & (distance > 0) & (distance > _SLACK_OF_INTEGERS * moved)
     return wrong, error
 
 

@@ -135,11 +135,13 @@ class Decisions(TorchFunctionMode):
 
     Attributes:
         are_of_computed: If True, there were decisions about computed values.
+        are_shuffled: If True, elements were shuffled because torch does not define their order.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.are_of_computed = False
+        self.are_shuffled = False
         self._generator = generator
         #: Maps the identity of each tensor to the tensor and its original values.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -184,6 +186,7 @@ class Decisions(TorchFunctionMode):
         dim = kwargs.get("dim", args[position - 1] if len(args) >= position else -1)
         if not isinstance(tensor, torch.Tensor) or not tensor.dim() or isinstance(dim, str):
             return func(tensor, *args, **kwargs)
+        self.are_shuffled = True
         order = torch.randperm(tensor.shape[dim], generator=self._generator, device="cpu")
         order = order.to(tensor.device)
         result = func(tensor.index_select(dim, order), *args, **kwargs)

@@ -8,8 +8,11 @@ error, so that the spread times the relative error of a type is a tolerance:
   condition number. For example, if x is 1000.5 and y is 1000.0, then x - y is 0.5 and has a spread
   of the order of 1000.
 - The error of the reference itself in f32, such as that of `exp(x) - 1` near 0.
-- The effect of rounding errors inside the reference on gradients, and on elements that are zero for
-  all inputs because terms cancel (see `rounding`).
+- The effect of rounding errors inside the reference on gradients, and on elements that are small
+  beside the largest one, or zero, perhaps because terms cancel (see `rounding`). For example, 0 in
+  `x + 1000 - 1000` has a spread of the order of 1000, but 0 in `2 * x` has none.
+
+The spread of an integer is its largest change when inputs are perturbed.
 
 Where results are discontinuous because two arguments are equal, there is no spread: decisions about
 values that were not computed use the original values (see `decisions`).
@@ -25,7 +28,7 @@ import torch
 
 from ttools.core.errors import UsageError
 from ttools.verifier.cases.tensors import image_of, is_constant, map_tensors
-from ttools.verifier.oracle.comparison import RELATIVE
+from ttools.verifier.oracle.comparison import OF_LARGEST, RELATIVE
 from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import (
     InPrecision,
@@ -49,6 +52,9 @@ PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
 _NEAR = 2.0**-6
 #: Factor by which the error of a kernel may exceed that of the reference in f32.
 _SLACK_OF_LOSS = 48.0
+#: Factor by which the change of an index may exceed the largest change that was observed, if torch
+#: does not define the order of equal elements.
+_SLACK_OF_ORDER = 4.0
 #: Relative size of a perturbation, by type.
 _STEP = {
     torch.float64: 2.0**-40,
@@ -136,9 +142,9 @@ def evaluate(
         answer["double"] = None
         return answer
     answer["double"] = [_sent(part) for _, part in exact]
-    spread = _spread(parts, mapped, exact, least)
+    spread = _spread(parts, mapped, plain, exact, least)
     lost = _lost(parts, mapped, plain, least)
-    rounded = _rounded(parts, mapped, exact, least, _cancelled(exact, spread))
+    rounded = _rounded(parts, mapped, exact, least, _cancelling(exact, spread))
     combined = [
         _larger(_larger(*pair), more) for *pair, more in zip(spread, lost, rounded, strict=True)
     ]
@@ -188,22 +194,36 @@ def _is_plain(derivative: torch.Tensor, values: MovedValues) -> bool:
 def _spread(
     parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
+    given: list[tuple[str, Any]],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[torch.Tensor | None]:
-    """Return, for each part, the root mean square of its changes divided by the relative step.
+    """Return the root mean square of the changes divided by the relative step, for each part.
+
+    For integers, the largest change is returned.
 
     A discontinuous result changes by as much with a small step as with a large one. A kernel that
     computes in f32 may decide differently because of its rounding errors, for arguments of any
     type. Therefore, if there are decisions about computed values, the inputs are also perturbed by
-    a step of f32.
+    a step of f32. Integers are only perturbed by this step, unless the reference's own decisions
+    show that it computes in a less precise type.
     """
     moves = partial(_moves, parts, mapped, exact, least)
     spreads, jumps = moves(_STEP[least])
     if jumps and _STEP[least] > _STEP[torch.float32]:
         finer, _ = moves(_STEP[torch.float32])
-        spreads = [_larger(*pair) for pair in zip(spreads, finer, strict=True)]
+        spreads = [
+            fine if _explains(one, two, fine) else _larger(coarse, fine)
+            for (_, one), (_, two), coarse, fine in zip(given, exact, spreads, finer, strict=True)
+        ]
     return spreads
+
+
+def _explains(given: Any, exact: Any, moved: torch.Tensor | None) -> bool:
+    """Return whether integers of the reference differ from exact ones only where they may move."""
+    if moved is None or _is_float(given) or _is_float(exact):
+        return False
+    return not bool(((given != exact) & (moved == 0)).any())
 
 
 def _larger(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
@@ -256,14 +276,20 @@ def _lost(
     return [None if total is None else total.sqrt() for total in squares]
 
 
-def _cancelled(exact: list[tuple[str, Any]], spread: list[torch.Tensor | None]) -> list[int]:
-    """Return the indices of gradients, and of parts with elements that are zero for all inputs."""
-    return [
-        index
-        for index, ((name, part), moved) in enumerate(zip(exact, spread, strict=True))
-        if name.startswith(results.GRADIENT)
-        or (moved is not None and _is_float(part) and bool(((part == 0) & (moved == 0)).any()))
-    ]
+def _cancelling(
+    exact: list[tuple[str, Any]], spread: list[torch.Tensor | None]
+) -> list[torch.Tensor | None]:
+    """Return which elements may consist of terms that cancel: in gradients all, else small ones."""
+    marks: list[torch.Tensor | None] = []
+    for (name, part), moved in zip(exact, spread, strict=True):
+        if not _is_float(part) or moved is None:
+            marks.append(None)
+            continue
+        size = part.detach().double().abs()
+        largest = torch.where(size.isfinite(), size, 0.0).max() if size.numel() else 0.0
+        small = torch.maximum(size, moved) <= OF_LARGEST * largest
+        marks.append(small | name.startswith(results.GRADIENT))
+    return marks
 
 
 def _rounded(
@@ -271,30 +297,30 @@ def _rounded(
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
-    concerned: list[int],
+    concerned: list[torch.Tensor | None],
 ) -> list[torch.Tensor | None]:
-    """Return the spread that rounding errors inside the reference cause, for some parts.
+    """Return the spread that rounding errors inside the reference cause, for some elements.
 
     Args:
         parts: Returns the parts of the reference's result.
         mapped: Returns the arguments after a change.
         exact: The parts in double precision.
         least: Least precise type among the arguments.
-        concerned: Indices of the parts in question; the entries of all other parts are None.
+        concerned: For each part, which elements are concerned; all others have a spread of zero.
     """
     squares: list[torch.Tensor | None] = [None] * len(exact)
-    if not concerned:
+    if not any(marks is not None and bool(marks.any()) for marks in concerned):
         return squares
     generator = torch.Generator().manual_seed(22)
     step = _STEP[torch.float32]
     for _ in range(_ROUNDING_PROBES):
         with InPrecision(least), Rounding(step, generator):
             rounded = parts(mapped(in_double))
-        for index in concerned:
+        for index, marks in enumerate(concerned):
             one, other = exact[index][1], rounded[index][1]
-            if _is_float(one) and _shape(one) == _shape(other):
+            if marks is not None and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square, total = (change / step) ** 2 / _ROUNDING_PROBES, squares[index]
+                square, total = (change / step) ** 2 / _ROUNDING_PROBES * marks, squares[index]
                 squares[index] = square if total is None else total + square
     return [None if total is None else total.sqrt() for total in squares]
 
@@ -310,6 +336,7 @@ def _moves(
 
     Decisions about computed values are discontinuities of the result; see `decisions`.
     """
+    #: Sums of squares for floats, and largest changes for integers.
     sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
     order = torch.Generator().manual_seed(23)
@@ -337,9 +364,14 @@ def _moves(
             moved = parts(moved_arguments, perturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
-                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square, total = (change / step) ** 2, sums[index]
-                sums[index] = square if total is None else total + square
+                change = (other.detach().double() - one.detach().double()).abs().nan_to_num(0.0)
+                total = sums[index]
+                if _is_float(one):
+                    square = (change / step) ** 2
+                    sums[index] = square if total is None else total + square
+                else:
+                    change = change * (_SLACK_OF_ORDER if decisions.are_shuffled else 1.0)
+                    sums[index] = _larger(change, total)
         runs += 1
         jumps |= decisions.are_of_computed
         if direction == 1 and decisions.are_of_computed:
@@ -350,7 +382,11 @@ def _moves(
             direction = -1
         else:
             direction, probes = 1, probes + 1
-    return [None if total is None else (total / runs).sqrt() for total in sums], jumps
+    spreads = [
+        (total / runs).sqrt() if total is not None and _is_float(part) else total
+        for (_, part), total in zip(exact, sums, strict=True)
+    ]
+    return spreads, jumps
 
 
 def _parts(
