@@ -281,3 +281,18 @@ def test_results_of_integers_have_no_largest_error() -> None:
     right = evaluate(lambda x: x * 2, {"x": torch.arange(4)}, [])
     assert compare(right, [described("result", torch.arange(4) * 2, {})], errors) == []
     assert errors == {}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8])
+def test_complex_results_have_relative_tolerances(scale: float) -> None:
+    x, y = (torch.complex(drawn(2, 40)[n], drawn(2, 40)[n].flip(0)) * scale for n in (0, 1))
+    product = lambda x, y: x * y  # noqa: E731
+    assert classes(product, (x.to(torch.complex128) * y).to(x.dtype), x=x, y=y) == []
+    assert classes(product, x * y.conj(), x=x, y=y) == ["wrong_values"]
+    assert classes(product, torch.zeros_like(x), x=x, y=y) == ["wrong_values"]
+    close = x.to(torch.complex128).sum().to(x.dtype)
+    assert classes(lambda x: x.sum(), close, x=x) == []
+    assert classes(torch.view_as_real, torch.view_as_real(x) * 1.001, x=x) == ["wrong_values"]
+    cancelling = torch.cat([x, -x]) + x[:1] * 1e-3
+    shifted = cancelling.sum() + 1e-6 * scale
+    assert classes(lambda x: x.sum(), shifted, x=cancelling) == []

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ttools.verifier.cases.tensors import CODEC, VIEWS, elements, laid_out, tensor_of
-from ttools.verifier.cases.values import KINDS, changed
+from ttools.verifier.cases.values import KINDS, NARROW, changed, kind_of
 
 
 @pytest.mark.parametrize("view", [*VIEWS, "contiguous"])
@@ -46,6 +46,35 @@ def test_changed_values_are_valid(kind: str, dtype: torch.dtype) -> None:
     assert bool(special.isfinite().all()) == (not KINDS[kind].is_special)
     integers = torch.arange(4)
     assert changed(integers, kind, is_finite=False) is integers
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, torch.complex64, torch.complex128])
+def test_complex_numbers_and_floats_of_one_byte_get_special_values(dtype: torch.dtype) -> None:
+    drawn = torch.linspace(-2, 2, 24).reshape(3, 8)
+    tensor = drawn.view(torch.complex64).to(dtype) if dtype.is_complex else drawn.to(dtype)
+    seen = []
+    for name, kind in KINDS.items():
+        finite, special = (changed(tensor, name, is_finite=flag) for flag in (True, False))
+        assert (special.shape, special.dtype) == (tensor.shape, dtype)
+        parts = torch.view_as_real(special) if dtype.is_complex else special.float()
+        assert bool((finite if dtype.is_complex else finite.float()).isfinite().all())
+        assert bool(parts.isfinite().all()) or kind.is_special
+        seen += parts.reshape(-1).tolist()
+        # Written tests contain the expression and its functions.
+        own = kind_of(name, dtype)
+        namespace = {"torch": torch}
+        for source in own.sources().values():
+            exec(source, namespace)
+        again = eval(f"(lambda x: {own.expression})(x)", {**namespace, "x": tensor})
+        assert again.to(dtype).contiguous().view(torch.uint8).equal(special.view(torch.uint8))
+    limits = torch.finfo(dtype)
+    assert any(value != value for value in seen)
+    has_infinity = dtype in (torch.float8_e5m2, torch.complex64, torch.complex128)
+    assert (float("inf") in seen) == (float("-inf") in seen) == has_infinity
+    assert (-0.0).hex() in [value.hex() for value in seen] or "fnuz" in str(dtype)
+    if dtype in NARROW:
+        smallest = torch.tensor([1], dtype=torch.uint8).view(dtype).item()
+        assert {limits.max, limits.min, smallest} <= set(seen)
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (13,), (13, 17), (1, 400)])

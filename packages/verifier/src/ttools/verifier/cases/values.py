@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,10 @@ LARGE = {torch.float16: 6e4, torch.bfloat16: 1e12, torch.float32: 1e12, torch.fl
 DENORMAL = {torch.float16: 3e-7, torch.bfloat16: 1e-40, torch.float32: 1e-40}
 SCALE = {torch.float16: 40.0}
 OFFSET = {torch.float16: 100.0, torch.bfloat16: 100.0}
+#: Types of one byte that get special values. `float8_e8m0fnu` does not: it has only powers of two.
+NARROW = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+#: Complex types that get special values.
+_COMPLEX = (torch.complex64, torch.complex128)
 
 
 def spots(x: torch.Tensor, *values: float) -> torch.Tensor:
@@ -29,6 +34,25 @@ def spots(x: torch.Tensor, *values: float) -> torch.Tensor:
     for index, value in enumerate(values):
         flat[(index * 2 + 1) * count // (2 * len(values))] = value
     return flat.reshape(x.shape)
+
+
+def parts_of(x: torch.Tensor) -> torch.Tensor:
+    """Return the parts of complex numbers, or one-byte floats as floats of 32 bits."""
+    return torch.view_as_real(x) if x.is_complex() else x.float()
+
+
+def of_parts(parts: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return numbers of the type of `x` from changed parts of `x`, see `parts_of`.
+
+    Finite floats that one byte cannot hold become the largest or the smallest ones of the type.
+    """
+    if x.is_complex():
+        return torch.view_as_complex(parts.contiguous())
+    limits = torch.finfo(x.dtype)
+    smallest = torch.tensor([1], dtype=torch.uint8, device="cpu").view(x.dtype).float()
+    least = smallest.expand(parts.shape).copysign(parts)
+    values = torch.where((parts != 0) & (parts.abs() < least.abs()), least, parts)
+    return torch.where(parts.isinf(), parts, values.clamp(limits.min, limits.max)).to(x.dtype)
 
 
 def some_rows(x: torch.Tensor, value: float) -> torch.Tensor:
@@ -90,6 +114,7 @@ _NAMESPACE: dict[str, Any] = {
     "nan": float("nan"),
     **{name: globals()[name] for name in ("LARGE", "DENORMAL", "SCALE", "OFFSET")},
     **{f.__name__: f for f in (spots, some_rows, one_hot, mixed, graded, ordered, permuted)},
+    **{f.__name__: f for f in (parts_of, of_parts)},
 }
 
 
@@ -158,27 +183,41 @@ KINDS = {
 PERMUTED = Kind("the floats of the previous call in another order", "permuted(x)")
 #: Kinds of finite values that may overflow in computations.
 _LARGE_KINDS = ("large negative", "large positive")
-_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    name: eval(f"lambda x: {kind.expression}", {"torch": torch, **_NAMESPACE})
-    for name, kind in {**KINDS, "permuted": PERMUTED}.items()
-}
 
 
-def kind_of(name: str) -> Kind:
-    """Return a kind of `KINDS`, or the kind of `permuted` values."""
-    return PERMUTED if name == "permuted" else KINDS[name]
+def kind_of(name: str, dtype: torch.dtype | None = None) -> Kind:
+    """Return a kind of `KINDS`, or the kind of `permuted` values.
+
+    Args:
+        name: Name of the kind.
+        dtype: Type of the tensor `x` in the kind's expression; None for a type of `LARGE`.
+    """
+    kind = PERMUTED if name == "permuted" else KINDS[name]
+    if dtype in NARROW or dtype in _COMPLEX:
+        return replace(kind, expression=f"of_parts((lambda x: {kind.expression})(parts_of(x)), x)")
+    return kind
+
+
+@cache
+def _function(expression: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    function: Callable[[torch.Tensor], torch.Tensor] = eval(
+        f"lambda x: {expression}", {"torch": torch, **_NAMESPACE}
+    )
+    return function
 
 
 def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor:
-    """Return a float tensor with special values.
+    """Return a tensor of floats or complex numbers with special values.
 
     Args:
         tensor: Tensor that `inputs` returned.
         kind: Kind of values: one of `KINDS`, `drawn` or `permuted`.
         is_finite: If True, kinds that could make values infinite or NaN have no effect.
     """
-    if kind == "drawn" or not tensor.numel() or tensor.dtype not in LARGE:
+    types = (*LARGE, *NARROW, *_COMPLEX)
+    if kind == "drawn" or not tensor.numel() or tensor.dtype not in types:
         return tensor
     if is_finite and (kind_of(kind).is_special or kind in _LARGE_KINDS):
         return tensor
-    return _FUNCTIONS[kind](tensor).to(tensor.dtype).contiguous()
+    function = _function(kind_of(kind, tensor.dtype).expression)
+    return function(tensor).to(tensor.dtype).contiguous()

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from ttools.verifier.cases.tensors import dtype_of, elements
+from ttools.verifier.cases.tensors import elements
+from ttools.verifier.oracle.precision import real_type
 from ttools.verifier.workers.results import GRADIENT
 
 #: Relative errors by type: for f32, the error of sums of several thousand terms in any order; for
@@ -152,8 +153,6 @@ def compare_part(
     if found["shape"] != given["shape"]:
         return problems
     value = elements(found["image"])
-    if value.dtype.is_complex or dtype_of(given["dtype"]).is_complex:
-        return [*problems, *_complex(name, given, double, spread, value)]
     wrong, error = wrong_elements(given, double, spread, value)
     if largest_errors is not None and value.dtype.is_floating_point and error.numel():
         label = f"{name} ({given['dtype'].removeprefix('torch.')})"
@@ -174,42 +173,27 @@ def compare_part(
     return problems
 
 
-def _complex(
-    name: str, given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
-) -> list[Mismatch]:
-    """Compare complex results by the absolute value of the error, with the tolerance of f32."""
-    right = elements(double if double is not None else given["image"]).to(torch.complex128)
-    error = (value.to(torch.complex128) - right).abs()
-    allowed = _SLACK * RELATIVE[torch.float32] * right.abs()
-    if spread is not None:
-        spreads = elements(spread).abs().nan_to_num(0.0) * _SLACK * RELATIVE[torch.float32]
-        allowed = torch.maximum(allowed, spreads)
-    both_nan = torch.isnan(value) & torch.isnan(right)
-    wrong = ~((error <= allowed + 1e-6) | both_nan | (value == right))
-    if not bool(wrong.any()):
-        return []
-    return [Mismatch("wrong_values", f"{_which(name, wrong)} wrong{_first(wrong, right, value)}")]
-
-
 def wrong_elements(
     given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return which elements are wrong, and each error divided by the tolerance."""
     plain = elements(given["image"])
-    if not plain.dtype.is_floating_point:
+    if not plain.dtype.is_floating_point and not plain.is_complex():
         return _wrong_integers(plain, double, spread, value)
-    own = value.double()
-    nearest = torch.full_like(own, float("inf"))
+    wide = torch.complex128 if plain.is_complex() or value.is_complex() else torch.float64
+    own = value.to(wide)
+    nearest = torch.full(own.shape, float("inf"), dtype=torch.float64, device="cpu")
+    dtype = real_type(plain.dtype)
     is_gradient = given["name"].startswith(GRADIENT)
     for right in (plain, None if double is None else elements(double)):
         if right is not None:
-            error = _in_tolerances(own, right, spread, plain.dtype, is_gradient)
+            error = _in_tolerances(own, right.to(wide), spread, dtype, is_gradient)
             nearest = torch.minimum(nearest, error)
     return nearest > 1, nearest
 
 
 def _in_tolerances(
-    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, is_gradient: bool
+    own: torch.Tensor, wide: torch.Tensor, spread: Any, dtype: torch.dtype, is_gradient: bool
 ) -> torch.Tensor:
     """Return each error divided by the tolerance; infinite if only one of the values is finite.
 
@@ -217,10 +201,13 @@ def _in_tolerances(
     This permits kernels that round an upstream gradient, or a sum of terms that cancel, to the
     type of the gradient. A gradient whose terms cancel in all elements, as for a norm over one
     column, has the spread of these terms (see `rounding`), so no absolute error is permitted.
+
+    The error of a complex number is an absolute value. Where a complex number is not finite, any
+    other that is not finite is correct, since torch does not define the parts of products and
+    quotients there.
     """
     limits = torch.finfo(dtype)
     relative = RELATIVE.get(dtype, _NARROW * limits.eps)
-    wide = right.double()
     size = wide.abs()
     finite = size[torch.isfinite(size)]
     largest = float(finite.max()) if finite.numel() else 0.0
@@ -239,13 +226,17 @@ def _in_tolerances(
     # If the correct value is finite, but may round to infinity, the result may be infinity or the
     # largest finite number.
     beyond = torch.isfinite(wide) & (size + allowed >= limits.max)
-    same_sign = torch.sign(own) == torch.sign(wide)
+    same_sign = torch.sgn(own) == torch.sgn(wide)
     large = own.abs() >= limits.max * (1 - 4 * limits.eps)
     close_error = torch.where(beyond & same_sign & large, torch.zeros_like(error), error)
-    both_nan = torch.isnan(own) & torch.isnan(wide)
-    equal = own == wide
-    close_error = torch.where(both_nan | equal, torch.zeros_like(error), close_error)
+    is_special = torch.isnan if own.dtype == torch.float64 else _is_not_finite
+    equal = (own == wide) | (is_special(own) & is_special(wide))
+    close_error = torch.where(equal, torch.zeros_like(error), close_error)
     return close_error.nan_to_num(float("inf"), float("inf"))
+
+
+def _is_not_finite(numbers: torch.Tensor) -> torch.Tensor:
+    return ~numbers.isfinite()
 
 
 def _wrong_integers(

@@ -35,6 +35,7 @@ from ttools.verifier.oracle.precision import (
     in_double,
     is_perturbed,
     least_precise,
+    real_type,
 )
 from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.replay.moves import MovedValues
@@ -269,8 +270,8 @@ def _lost(
         for index, (_, part) in enumerate(given):
             one, other = single[index][1], double[index][1]
             if _is_float(part) and _shape(part) == _shape(one) == _shape(other):
-                loss = (one.detach().double() - other.detach().double()).nan_to_num(0.0, 0.0, 0.0)
-                unit = _SLACK_OF_LOSS / RELATIVE.get(part.dtype, 1.0)
+                loss = _change(one, other).nan_to_num(0.0, 0.0, 0.0)
+                unit = _SLACK_OF_LOSS / RELATIVE.get(real_type(part.dtype), 1.0)
                 square, total = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
                 squares[index] = square if total is None else total + square
     return [None if total is None else total.sqrt() for total in squares]
@@ -285,7 +286,7 @@ def _cancelling(
         if not _is_float(part) or moved is None:
             marks.append(None)
             continue
-        size = part.detach().double().abs()
+        size = _change(part, torch.zeros_like(part))
         largest = torch.where(size.isfinite(), size, 0.0).max() if size.numel() else 0.0
         small = torch.maximum(size, moved) <= OF_LARGEST * largest
         marks.append(small | name.startswith(results.GRADIENT))
@@ -319,7 +320,7 @@ def _rounded(
         for index, marks in enumerate(concerned):
             one, other = exact[index][1], rounded[index][1]
             if marks is not None and _shape(one) == _shape(other):
-                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
+                change = _change(one, other).nan_to_num(0.0)
                 square, total = (change / step) ** 2 / _ROUNDING_PROBES * marks, squares[index]
                 squares[index] = square if total is None else total + square
     return [None if total is None else total.sqrt() for total in squares]
@@ -364,7 +365,7 @@ def _moves(
             moved = parts(moved_arguments, perturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
-                change = (other.detach().double() - one.detach().double()).abs().nan_to_num(0.0)
+                change = _change(one, other).nan_to_num(0.0)
                 total = sums[index]
                 if _is_float(one):
                     square = (change / step) ** 2
@@ -416,8 +417,15 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     return copy.requires_grad_() if tensor.requires_grad else copy
 
 
+def _change(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the absolute values of the differences of two tensors."""
+    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
+    return (other.detach().to(wide) - one.detach().to(wide)).abs()
+
+
 def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    """Return whether a value is a tensor of floats or of complex numbers."""
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _shape(value: Any) -> object:

@@ -15,11 +15,22 @@ from torch.overrides import TorchFunctionMode
 
 from ttools.verifier.cases.tensors import map_tensors
 
-_PRECISION = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
+#: Numbers of bits of significands. Complex numbers have the precision of their parts.
+_PRECISION = {
+    torch.bfloat16: 8,
+    torch.float16: 11,
+    torch.float32: 24,
+    torch.float64: 53,
+    torch.complex32: 11,
+    torch.complex64: 24,
+    torch.complex128: 53,
+}
 _BY_METHOD = {
     "half": torch.float16,
     "bfloat16": torch.bfloat16,
     "float": torch.float32,
+    "chalf": torch.complex32,
+    "cfloat": torch.complex64,
 }
 
 
@@ -52,17 +63,27 @@ class InPrecision(TorchFunctionMode):
 
     def _of_one_type(self, tensor: torch.Tensor) -> torch.Tensor:
         is_narrow = _PRECISION.get(tensor.dtype, 99) < _PRECISION[self._wide]
-        return tensor.to(self._wide) if is_narrow else tensor
+        return tensor.to(_widened(tensor.dtype, self._wide)) if is_narrow else tensor
 
     def _widened(self, value: Any) -> Any:
         if isinstance(value, torch.dtype) and _PRECISION.get(value, 99) < 53:
-            return self._wide if _PRECISION[value] >= self._least else value
+            return _widened(value, self._wide) if _PRECISION[value] >= self._least else value
         return value
 
 
+def real_type(dtype: torch.dtype) -> torch.dtype:
+    """Return the type of the parts of a complex type; other types are returned unchanged."""
+    return dtype.to_real() if dtype.is_complex else dtype
+
+
+def _widened(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
+    """Return a wide real type, or the corresponding complex type if `dtype` is complex."""
+    return wide.to_complex() if dtype.is_complex else wide
+
+
 def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
-    """Return the least precise float type among tensors; f32 if there is none."""
-    floats = [tensor.dtype for tensor in tensors if tensor.dtype in _PRECISION]
+    """Return the least precise real type among tensors and their parts; f32 if there is none."""
+    floats = [real_type(tensor.dtype) for tensor in tensors if tensor.dtype in _PRECISION]
     return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
 
 
@@ -72,7 +93,7 @@ def is_perturbed(tensor: torch.Tensor) -> bool:
 
 
 def in_double(value: torch.Tensor, wide: torch.dtype = torch.float64) -> torch.Tensor:
-    """Return a copy of a tensor, converted to `wide` if its elements are floats."""
-    copy = value.detach().to(wide) if value.dtype in _PRECISION else value.detach()
-    copy = copy.clone()
+    """Return a copy of a tensor, converted to `wide` if its elements are floats or complex."""
+    dtype = _widened(value.dtype, wide) if value.dtype in _PRECISION else value.dtype
+    copy = value.detach().to(dtype).clone()
     return copy.requires_grad_() if value.requires_grad else copy

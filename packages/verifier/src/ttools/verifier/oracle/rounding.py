@@ -25,7 +25,9 @@ _COMPOSED = re.compile(r".*(softmax|logsumexp|norm|_backward)")
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Perturbs, while active, the f64 results of all operators that do more than move elements.
+    """Perturbs, while active, the results of all operators that do more than move elements.
+
+    Results of types other than f64 and complex128 are not perturbed.
 
     Args:
         step: Maximum relative perturbation of a result.
@@ -53,7 +55,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return map_tensors(self._perturbed, result, torch.Tensor)
 
     def _perturbed(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dtype != torch.float64:
+        if tensor.dtype not in (torch.float64, torch.complex128):
             return tensor
         noise = torch.rand(
             tensor.shape, generator=self._generator, dtype=torch.float64, device="cpu"

@@ -237,8 +237,8 @@ def _change(key: str, drawn: Any, image: Any, case: Case) -> tuple[str, dict[str
         return None
     name = case.values_of.get(key, case.values)
     plain = f"arguments[{key!r}]"
-    for kind in (None, kind_of(name)) if name != "drawn" else (None,):
-        values = elements(drawn)
+    values = elements(drawn)
+    for kind in (None, kind_of(name, values.dtype)) if name != "drawn" else (None,):
         if kind is not None:
             values = changed(values, name, is_finite=False)
         for view in ("contiguous", case.views.get(key, case.views.get("*", "contiguous"))):
