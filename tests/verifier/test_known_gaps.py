@@ -34,13 +34,11 @@ def test_large_integers_are_compared() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="torch.logsumexp counts as one reduction, not as its steps")
 def test_composite_reductions_are_the_work_of_torch() -> None:
     assert outcome_of("shifts_around_log_sum", "log_sum_reference") == "failed"
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="parts of a result with few elements are not attributed")
 def test_small_parts_are_the_work_of_torch() -> None:
     reference, inputs = "small_part_reference", "two_inputs"
     assert outcome_of("encodes_small_part", reference, inputs) == "failed"

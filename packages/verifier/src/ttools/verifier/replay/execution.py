@@ -65,6 +65,8 @@ class Executor:
         finished_by: Finishing steps of the last plan, each with a result that depends on it: name
             of the result, operator, number of elements, and how many elements are combined into
             one.
+        computed_for: Results of the last plan, each with the number of elements on which operators
+            computed for it.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -80,6 +82,7 @@ class Executor:
         self.moved: list[list[Any]] = []
         self.tables: list[list[str]] = []
         self.finished_by: list[list[Any]] = []
+        self.computed_for: list[list[Any]] = []
 
     def run(
         self,
@@ -126,6 +129,7 @@ class Executor:
             if not isinstance(result, torch.Tensor) or not isinstance(spec, TensorSpec):
                 continue
             self.finished_by += [[name, *step] for step in self.work.finishing_steps(spec.storage)]
+            self.computed_for.append([name, self.work.computed_for(spec.storage)])
             if by := self._values.operator_of(result):
                 self.copied.append([name, by])
             elif by := self._finishing.operator_of(result):
@@ -154,6 +158,7 @@ class Executor:
                     self.work.receives_gradient(number)
         self._values, self.copied, self.moved, self.tables = ComputedValues(), [], [], []
         self._finishing, self.finished, self.finished_by = ComputedValues(), [], []
+        self.computed_for = []
         self._constants = ConstantValues(numbers_of(plan))
         floats = [e for e in tensors.values() if e.is_floating_point() and e.numel()]
         shares = [float(_are_integral(tensor).double().mean()) for tensor in floats]

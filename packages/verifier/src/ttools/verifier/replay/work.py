@@ -66,6 +66,9 @@ COMBINING = frozenset(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"
 #: Reductions that finish results.
 _REDUCING = "sum mean amax amin max min prod logsumexp linalg_vector_norm norm"
 REDUCTIONS = frozenset(_REDUCING.split())
+#: Numbers of operations on each element in reductions that consist of several steps: `logsumexp`
+#: also computes a maximum, differences and exponentials, and norms also compute squares.
+_STEPS = {"logsumexp": 4, "linalg_vector_norm": 2, "norm": 2}
 #: Products of matrices and vectors; the last two operands are those that are multiplied.
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot"])
 #: Reductions that return their operand's elements unchanged if all reduced axes have one element.
@@ -88,7 +91,8 @@ class FinishingStep(NamedTuple):
 
     Attributes:
         operator: Name of the operator.
-        elements: Number of elements of its largest operand or result.
+        elements: Number of elements of its largest operand or result, multiplied by the number of
+            steps of which the operator consists.
         length: Number of elements that are combined into one.
     """
 
@@ -127,6 +131,10 @@ class Work:
         self._finishing_steps: list[FinishingStep] = []
         #: For each storage: indices of the finishing steps on which its contents may depend.
         self._finished_by: dict[int, frozenset[int]] = {}
+        #: Numbers of elements of the operators that computed floats, and for each storage: indices
+        #: of those operators on which its contents may depend.
+        self._computing_steps: list[int] = []
+        self._computed_by: dict[int, frozenset[int]] = {}
         #: Size in bytes of the elements in each storage; views may combine several elements into a
         #: larger one.
         self._items: dict[int, int] = {}
@@ -190,15 +198,19 @@ class Work:
             if name in REARRANGING:
                 self._note(name, 0, 0, self._most(taken, made))
             return ""
-        every = self._most(taken, made)
+        size = self._most(taken, made)
+        every = size * _STEPS.get(name, 1)
         if made_floats or has_bits or is_changing or (floats and name not in TESTS):
             if finishes:
                 self.finishing[name] += every
-                self._finish(FinishingStep(name, every, -(-every // max(1, most(made)))), storages)
-            elif every == 1:
+                self._finish(FinishingStep(name, every, -(-size // max(1, most(made)))), storages)
+            elif size == 1:
                 self._note_single("operators", short_name(operator))
             else:
                 self._note(short_name(operator), every, 0, every)
+                self._computing_steps.append(every)
+                for storage in storages:
+                    self._computed_by[storage] |= {len(self._computing_steps) - 1}
             self._floats |= {view.storage for view in made if view.dtype != "bool"}
         else:
             tested = every if is_of_kernel else self._most(floats)
@@ -245,10 +257,16 @@ class Work:
         """Return the finishing steps on which the contents of a storage may depend."""
         return [self._finishing_steps[n] for n in sorted(self._finished_by.get(storage, ()))]
 
+    def computed_for(self, storage: int) -> int:
+        """Return on how many elements operators computed floats for the contents of a storage."""
+        return sum(self._computing_steps[n] for n in self._computed_by.get(storage, ()))
+
     def _depend(self, storages: Iterable[int], operands: Iterable[int]) -> None:
         """Record that the contents of storages depend on those of operands."""
-        steps = frozenset[int]().union(*(self._finished_by.get(n, ()) for n in operands))
-        self._finished_by.update(dict.fromkeys(storages, steps))
+        written, read = tuple(storages), tuple(operands)
+        for steps_by in (self._finished_by, self._computed_by):
+            steps = frozenset[int]().union(*(steps_by.get(n, ()) for n in read))
+            steps_by.update(dict.fromkeys(written, steps))
 
     def _finish(self, step: FinishingStep, storages: Iterable[int]) -> None:
         self._finishing_steps.append(step)

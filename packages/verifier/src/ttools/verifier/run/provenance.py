@@ -109,15 +109,9 @@ def work_of_torch(
         detail += "in a call whose largest tensor has" if is_largest else "where a result requires"
         detail += f" {required}"
         return [_not_computed(detail, operators=[names, total])]
-    finished = answer.get("finished", ())
-    if not may_finish and (finishing := dict(answer.get("finishing", ()))):
-        detail = f"torch finishes a result: {finishing_work(answer, right).text}"
-        return [_not_computed(detail, operators=[list(finishing), sum(finishing.values())])]
-    for part, name in (*answer.get("copied", ()), *(() if may_finish else finished)):
-        if is_right:
-            size = max(results) if "[" not in part else _OF_A_PART
-            detail = f"{part} was computed by torch's `{name}`"
-            return [_not_computed(detail, operators=[[name], size])]
+    parts = _parts_of_torch(answer, right, counts, may_finish=may_finish)
+    if is_right and (problem := next(parts, None)) is not None:
+        return [problem]
     for part in answer["lazy"]:
         return [
             _not_computed(
@@ -127,6 +121,41 @@ def work_of_torch(
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
     return []
+
+
+def _parts_of_torch(
+    answer: dict[str, Any], right: dict[str, Any], counts: dict[str, int], *, may_finish: bool
+) -> Iterator[Mismatch]:
+    """Yield a failure for each part of a correct result that torch computed; see `work_of_torch`.
+
+    Args:
+        answer: Answer of the candidate's process.
+        right: Answer of the reference's process.
+        counts: Numbers of elements of the arguments, by name.
+        may_finish: If True, operators may finish what kernels have computed.
+    """
+    sizes = {e["name"]: math.prod(e["shape"]) for e in right["given"] if e["kind"] == "tensor"}
+    for part, name in (
+        *answer.get("copied", ()),
+        *(() if may_finish else answer.get("finished", ())),
+    ):
+        size = max(sizes.values()) if "[" not in part else _OF_A_PART
+        detail = f"{part} was computed by torch's `{name}`"
+        yield _not_computed(detail, operators=[[name], size])
+    of_torch = dict(answer.get("computed_for", ()))
+    works = right.get("work_of_parts", ())
+    for entry, sources, work in zip(right["given"], right.get("sources", ()), works, strict=False):
+        # Torch may compute a scale or a length for launches, but not a result such as the sum of
+        # the sines of a small argument. Such a result requires the elements of the largest argument
+        # on which it depends, but no more than the floats that the reference computes for it.
+        part = entry["name"]
+        if 0 < sizes.get(part, 0) < _FEWEST:
+            largest = max((counts.get(name, 0) for name in sources), default=0)
+            required, count = min(largest, work or largest), of_torch.get(part, 0)
+            if count >= max(_FEWEST, _SHARE * required):
+                names = [name for name, floats, *_ in answer["operators"] if floats]
+                detail = f"torch computes {part}: {_listed(names)} on {count} elements, where "
+                yield _not_computed(f"{detail}it requires {required}", operators=[names, count])
 
 
 def _depends_on_nothing(right: dict[str, Any], counts: dict[str, int]) -> bool:

@@ -149,6 +149,7 @@ class Replayer(Candidate):
             "copied": executor.copied,
             "finished": executor.finished,
             "finished_by": executor.finished_by,
+            "computed_for": executor.computed_for,
             "moved": executor.moved,
             "tables": executor.tables,
         }
