@@ -32,7 +32,7 @@ def launched(kernel, x, *numbers, dtype=None):
 @triton.jit
 def affine_kernel(x_ptr, y_ptr, s0, s1, n, factor, term, BLOCK: tl.constexpr):
     row, c = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n).to(tl.float32)
     tl.store(y_ptr + row * n + c, x * factor + term, mask=c < n)
 
 
@@ -43,7 +43,7 @@ def double_reference(x):
 @triton.jit
 def number_kernel(x_ptr, y_ptr, s0, s1, n, BLOCK: tl.constexpr):
     row, c = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n)
+    x = tl.load(x_ptr + row * s0 + c * s1, mask=c < n).to(tl.float32)
     tl.store(y_ptr + row * n + c, x * 2.0, mask=(c < n) & (x == x))
 
 
@@ -117,3 +117,69 @@ def encodes_small_part(x, w):
     y = torch.empty(())
     scalar_kernel[(1,)]((torch.sin(w) * 0.5).sum(), y)
     return launched(affine_kernel, x, 2.0, 0.0), y
+
+
+def doubled(x):
+    return launched(affine_kernel, x, 2.0, 0.0)
+
+
+def doubled_twice_reference(x):
+    return x * 2.0, x * 2.0
+
+
+def doubled_twice(x):
+    return doubled(x), doubled(x)
+
+
+def doubled_into_one_buffer(x):
+    """Return two parts of one tensor, which have no elements in common."""
+    both = torch.empty(2, *x.shape)
+    both[0].copy_(doubled(x))
+    both[1].copy_(doubled(x))
+    return both[0], both[1]
+
+
+def returns_one_tensor_twice(x):
+    y = doubled(x)
+    return y, y.view(x.shape)
+
+
+def sets_default_type(x):
+    torch.set_default_dtype(torch.float64)
+    return doubled(x)
+
+
+def disables_gradients(x):
+    torch.set_grad_enabled(False)
+    return doubled(x)
+
+
+def leaves_gradient(x):
+    x.grad = torch.zeros_like(x)
+    return doubled(x)
+
+
+def leaves_hook(x):
+    x.requires_grad_().register_hook(lambda gradient: gradient * 2)
+    x.requires_grad_(False)
+    return doubled(x.detach())
+
+
+FLOAT8 = torch.float8_e4m3fn
+
+
+def float8_inputs(rows, columns, seed):
+    return {"x": inputs(rows, columns, seed)["x"].to(FLOAT8)}
+
+
+def widened_reference(x):
+    return x.float() * 2.0
+
+
+def widened(x):
+    return launched(affine_kernel, x, 2.0, 0.0, dtype=torch.float32)
+
+
+def widens_without_nan(x):
+    """Return unwritten memory where an element is NaN."""
+    return launched(number_kernel, x, dtype=torch.float32)

@@ -13,6 +13,7 @@ from ttools.verifier.oracle.comparison import wrong_elements
 from ttools.verifier.serving import verify_here
 
 FILE = Path(__file__).parent / "known_gaps.py"
+SUBJECT = {"reference": "double_reference", "inputs": "inputs"}
 
 
 def outcome_of(candidate: str, reference: str, inputs: str = "inputs", cases: int = 40) -> str:
@@ -42,6 +43,45 @@ def test_composite_reductions_are_the_work_of_torch() -> None:
 def test_small_parts_are_the_work_of_torch() -> None:
     reference, inputs = "small_part_reference", "two_inputs"
     assert outcome_of("encodes_small_part", reference, inputs) == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("candidate", "outcome"), [("widened", "passed"), ("widens_without_nan", "failed")]
+)
+def test_special_values_of_one_byte(candidate: str, outcome: str) -> None:
+    assert outcome_of(candidate, "widened_reference", "float8_inputs") == outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("candidate", "outcome"),
+    [
+        ("doubled_twice", "passed"),
+        ("doubled_into_one_buffer", "passed"),
+        ("returns_one_tensor_twice", "failed"),
+    ],
+)
+def test_results_must_not_share_memory(candidate: str, outcome: str) -> None:
+    assert outcome_of(candidate, "doubled_twice_reference", cases=8) == outcome
+
+
+@pytest.mark.parametrize(
+    ("candidate", "text"),
+    [
+        ("doubled", ""),
+        ("sets_default_type", "the default type of torch from `torch.float32` to `torch.float64`"),
+        ("disables_gradients", "the gradient mode of torch from `True` to `False`"),
+        ("leaves_gradient", "a gradient to `x`"),
+        ("leaves_hook", "a hook to `x`"),
+    ],
+)
+def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
+    subject = {key: f"{FILE}:{name}" for key, name in SUBJECT.items()}
+    options = VerifyOptions(cases=1, shrink=0, all_sizes_seconds=0, replay_seed=1)
+    verification = verify_here({**subject, "candidate": f"{FILE}:{candidate}"}, options)
+    assert str(verification.outcome) == ("failed" if text else "passed")
+    assert any(text in failure.detail for failure in verification.failures) or not text
 
 
 @pytest.mark.parametrize("value", [float("inf"), torch.finfo(torch.float32).max, 1.0])

@@ -51,7 +51,8 @@ class Mismatch:
             the `checks` whose findings have this class, the `order` of programs, the torch
             `operator` and its number of elements, whether `launches` were left out, whether only a
             `replay` shows it, whether an argument was `touched` by torch or `stored` to by a kernel
-            and restored, or whether a gradient was computed `late`, after another call.
+            and restored, whether it is an `effect` on settings of torch or on attributes of
+            arguments, or whether a gradient was computed `late`, after another call.
         where: Line of the user's code, as `file:line` or `file:line:column`; empty if unknown.
         witness: Program and lane of a finding, and the values of variables there.
         help: Advice that a finding gives.
@@ -150,6 +151,8 @@ def compare_part(
         problems.append(
             Mismatch("layout", f"{name} shares memory with the argument `{found['alias']}`")
         )
+    if found.get("shares") and not given.get("shares"):
+        problems.append(Mismatch("layout", f"{name} shares memory with {found['shares']}"))
     if found["shape"] != given["shape"]:
         return problems
     value = elements(found["image"])

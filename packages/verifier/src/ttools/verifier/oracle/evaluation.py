@@ -127,6 +127,7 @@ def evaluate(
             for _, part in plain
         ],
     }
+    results.share(answer["given"], plain)
     least = least_precise(tensors)
     if not any(map(is_perturbed, tensors)):
         answer["double"] = None

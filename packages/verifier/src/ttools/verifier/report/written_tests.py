@@ -72,13 +72,14 @@ def write_test(
 
     Returns:
         The path of the file; None if no file was written. This is the case if the failure does not
-        occur in every process, if only ttools' log of a launch or a replay shows it, if another
-        call precedes the backward pass, or if the inputs are too large.
+        occur in every process, if only ttools' log of a launch or a replay shows it, if it is an
+        effect on torch or on attributes of arguments, if another call precedes the backward pass,
+        or if the inputs are too large.
 
     Raises:
         UsageError: The file cannot be written.
     """
-    if {"stored", "late", "replay"} & set(evidence) or (
+    if {"stored", "late", "replay", "effect"} & set(evidence) or (
         failure.failure == "nondeterministic" and not evidence
     ):
         return None

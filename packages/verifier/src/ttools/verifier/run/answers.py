@@ -99,6 +99,8 @@ class _Results(Struct):
     arguments: dict[str, Any]
     finishing: _Few[tuple[_Line, _Count]] = []
     finished_by: _Few[tuple[_Line, _Line, _Count, _Count]] = []
+    attached: _Few[_Line] = []
+    settings: _Few[_Line] = []
 
 
 class _Kept(Struct):
@@ -113,6 +115,7 @@ class _Tensor(Struct):
     grad: bool
     alias: str | None
     image: Any
+    shares: _Line | None = None
 
 
 class _Other(Struct):

@@ -19,7 +19,7 @@ from ttools.verifier.workers.results import flat
 def changed_arguments(
     sent: dict[str, Any], answer: dict[str, Any], inplace: list[str]
 ) -> list[Mismatch]:
-    """Return the forbidden changes that a call makes to arguments.
+    """Return the forbidden changes that a call makes to arguments and to settings of torch.
 
     Args:
         sent: Arguments before the call.
@@ -34,6 +34,11 @@ def changed_arguments(
             if isinstance(image, TensorImage):
                 fixed = not any(value is argument for argument in may_change)
                 problems += _changed(name, image, data, answer, fixed=fixed)
+    effect = {"effect": True}
+    for text in answer.get("attached", ()):
+        problems.append(Mismatch("input_modified", f"attaches {text}", effect))
+    for text in answer.get("settings", ()):
+        problems.append(Mismatch("stale_state", f"changes {text}", effect))
     return problems
 
 

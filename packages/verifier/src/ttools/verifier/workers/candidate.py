@@ -39,7 +39,7 @@ from ttools.verifier.cases.tensors import (
     whole_storage,
 )
 from ttools.verifier.replay.work import Work
-from ttools.verifier.workers import custom_operators, module, randomness, results
+from ttools.verifier.workers import custom_operators, effects, module, randomness, results
 from ttools.verifier.workers.argument_writes import ArgumentWrites
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.patched import Patched
@@ -74,6 +74,8 @@ class Candidate:
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
+        #: Settings of torch after the candidate's file was loaded, see `effects.settings`.
+        self._settings: dict[str, str] = {}
         #: Arguments of the last call by name, for a next call that uses the same storages.
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
@@ -115,6 +117,7 @@ class Candidate:
                 ((self._module, self._function),) = load_functions([self._word])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return module.not_loaded(error)
+        self._settings = effects.settings()
         return {}
 
     def _kept_now(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +168,7 @@ class Candidate:
                 if self._recorder is not None and has_plan:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
+                results.share(answer["results"], parts)
                 answer["finished_by"] = self._finished_by(parts)
                 answer["lazy"] = [name for name, part in parts if results.is_lazy(part)]
                 if request.get("keep"):
@@ -172,6 +176,8 @@ class Candidate:
         writes.end()
         answer["stored"], answer["changed"] = writes.stored, writes.changed
         answer["reshaped"] = writes.reshaped
+        answer["attached"] = effects.attached(tensors)
+        answer["settings"] = effects.changed_settings(self._settings)
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(finding) for finding in run]
         work = self._work()

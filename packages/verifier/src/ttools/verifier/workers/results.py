@@ -63,6 +63,36 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
     return {"name": name, "kind": type(value).__name__, "value": repr(type(value))}
 
 
+def share(descriptions: list[dict[str, Any]], parts: list[tuple[str, Any]]) -> None:
+    """Add the name of an earlier result in the same memory to descriptions of results, as `shares`.
+
+    Gradients are left out, since a backward pass may return one tensor for several arguments.
+
+    Args:
+        descriptions: Descriptions of the parts, see `described`.
+        parts: Names and values of the parts.
+    """
+    earlier: list[tuple[str, torch.Tensor]] = []
+    for description, (name, part) in zip(descriptions, parts, strict=True):
+        is_result = isinstance(part, torch.Tensor) and not name.startswith(GRADIENT)
+        if is_result and description["kind"] == "tensor" and not is_lazy(part):
+            others = [other for other, tensor in earlier if _overlap(tensor, part)]
+            description["shares"] = others[0] if others else None
+            earlier.append((name, part))
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have elements in the same place of one storage."""
+    storage = one.untyped_storage()
+    if storage.data_ptr() != other.untyped_storage().data_ptr() or not storage.nbytes():
+        return False
+    if one.element_size() != other.element_size():
+        return bool(one.numel() and other.numel())
+    marks = torch.zeros(storage.nbytes() // one.element_size(), dtype=torch.bool, device="cpu")
+    marks.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
+    return bool(marks.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+
+
 def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
     """Return the names of tensor arguments by the addresses of their storages."""
     return {
