@@ -35,6 +35,17 @@ def test_gaps_are_poison() -> None:
     assert not tensor_of(laid_out(torch.ones(3, 4), "transposed")).is_contiguous()
 
 
+def test_channels_last_is_a_memory_format_of_torch() -> None:
+    for shape, memory_format in (
+        ((2, 3, 4, 5), torch.channels_last),
+        ((2, 3, 4, 5, 6), torch.channels_last_3d),
+    ):
+        tensor = tensor_of(laid_out(torch.ones(shape), "channels_last"))
+        assert tensor.is_contiguous(memory_format=memory_format)
+        assert not tensor.is_contiguous()
+    assert tensor_of(laid_out(torch.ones(3, 4), "channels_last")).is_contiguous()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
 def test_changed_values_are_valid(kind: str, dtype: torch.dtype) -> None:

@@ -196,6 +196,8 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
         order = order[:-2] + order[-2:][::-1]
     elif view == "reversed":
         order = order[::-1]
+    elif view == "channels_last" and tensor.dim() >= 4:
+        order = [0, *order[2:], 1]
     elif view == "every_other":
         step = 2
     elif view == "padded_rows":
@@ -238,6 +240,7 @@ VIEW_TEXTS = {
     "padded_rows": "a view whose rows are 3 elements apart in memory, as y[:, :-3]",
     "offset": "a view that begins at element 5 of its memory, as y[5:]",
     "reversed": "a view with all axes in reverse order in memory",
+    "channels_last": "in channels-last format, if it has four axes or more",
     "expanded": "expanded along its first axis, with a stride of 0",
 }
 VIEWS = tuple(VIEW_TEXTS)
