@@ -109,6 +109,9 @@ def work_of_torch(
         detail += "in a call whose largest tensor has" if is_largest else "where a result requires"
         detail += f" {required}"
         return [_not_computed(detail, operators=[names, total])]
+    if not may_finish and (finishing := dict(answer.get("finishing", ()))):
+        detail = f"torch finishes a result: {finishing_work(answer, right).text}"
+        return [_not_computed(detail, operators=[list(finishing), sum(finishing.values())])]
     parts = _parts_of_torch(answer, right, counts, may_finish=may_finish)
     if is_right and (problem := next(parts, None)) is not None:
         return [problem]
