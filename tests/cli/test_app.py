@@ -197,13 +197,20 @@ def test_wrong_usage_is_one_sentence(called_ttools: Run, words: list[str], sente
         ("ttools interpret --device-map cuda=cpu,s", "cuda=cpu,sms="),
     ],
 )
-def test_shell_completion(started_ttools: Run, tmp_path: Path, typed: str, expected: str) -> None:
+def test_shell_completion(called_ttools: Run, tmp_path: Path, typed: str, expected: str) -> None:
     (tmp_path / "script.py").write_text("@triton.jit\ndef add_kernel(x): pass\ndef add(): pass\n")
-    words = typed.split(" ")
-    result = started_ttools(
-        _TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)
-    )
-    assert expected in result.stdout.split()
+    assert expected in completed(called_ttools, typed)
+
+
+def test_shell_completion_in_a_new_process(started_ttools: Run) -> None:
+    assert "interpret" in completed(started_ttools, "ttools in")
+
+
+def completed(run: Run, typed: str) -> list[str]:
+    """Return the completions of a command line that bash would show."""
+    position = str(len(typed.split(" ")) - 1)
+    result = run(_TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=position)
+    return result.stdout.split()
 
 
 def test_completion_script_names_the_command(started_ttools: Run) -> None:

@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pytest": (("pytest", "-p", "no:cacheprovider", "--ttools-sanitize", "checked_by_pytest.py"),),
 }
 #: Commands that run in the default test run. The others run among the slow tests.
-FEW = ("refused", "sanitize")
+FEW = ("sanitize",)
 #: Measured values differ between runs, and with them the width of columns.
 MEASURED = re.compile(
     r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
@@ -168,7 +168,8 @@ def test_every_command_in_every_folder(tmp_path: Path, name: str, command: str) 
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("steps/../triton", "sanitize"),
+        ("steps/../triton", "refused"),
+        pytest.param("steps/../triton", "sanitize", marks=pytest.mark.slow),
         pytest.param("torch", "sanitize", marks=pytest.mark.slow),
         pytest.param("steps/../triton", "verify", marks=pytest.mark.slow),
         pytest.param("torch", "verify", marks=pytest.mark.slow),

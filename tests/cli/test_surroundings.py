@@ -62,26 +62,29 @@ def started(
     return result.returncode, errors.read_text()
 
 
+#: Reasons why a report cannot be written, by the redirection of standard output.
+REASONS = {">/dev/full": "to standard output: No space left on device", ">&-": "is closed"}
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("command", "redirection"),
     [
-        "sanitize script.py",
-        "cache",
-        pytest.param("profile script.py", marks=pytest.mark.slow),
-        pytest.param("doctor", marks=pytest.mark.slow),
+        ("cache", ">/dev/full"),
+        ("cache", ">&-"),
+        ("sanitize script.py", ">/dev/full"),
+        pytest.param("sanitize script.py", ">&-", marks=pytest.mark.slow),
+        *(
+            pytest.param(command, redirection, marks=pytest.mark.slow)
+            for command in ("profile script.py", "doctor")
+            for redirection in REASONS
+        ),
     ],
 )
-@pytest.mark.parametrize(
-    ("redirection", "reason"),
-    [(">/dev/full", "to standard output: No space left on device"), (">&-", "is closed")],
-)
-def test_a_report_that_cannot_be_written(
-    tmp_path: Path, command: str, redirection: str, reason: str
-) -> None:
+def test_a_report_that_cannot_be_written(tmp_path: Path, command: str, redirection: str) -> None:
     status, errors = started(command, tmp_path, redirection)
     assert status == 2
     assert errors.splitlines()[-1].startswith("error: cannot write the report")
-    assert reason in errors
+    assert REASONS[redirection] in errors
     assert "Traceback" not in errors
     assert "Exception ignored" not in errors
 

@@ -49,6 +49,7 @@ def test_the_verdict_is_in_the_line_of_a_long_path() -> None:
     assert reason in " ".join(" ".join(rest).split())
 
 
+@pytest.mark.slow  # tests/workspace/test_public_api.py writes verdicts in all formats
 def test_a_verdict_as_markdown(ttools: Run) -> None:
     result = ttools("verify", "--format", "markdown", f"{FILE}:asks_torch")
     assert result.returncode == 1

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+#: Examples that run without fusion in the default test run: a loop, a reduction, and products.
+WITHOUT_FUSION = ("vector_add", "softmax", "matmul")
 each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 
 
@@ -41,7 +43,15 @@ def test_example(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"ok {path.stem}:")
 
 
-@each_example
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path, id=path.stem, marks=() if path.stem in WITHOUT_FUSION else pytest.mark.slow
+        )
+        for path in EXAMPLES
+    ],
+)
 def test_example_without_fusion(path: Path) -> None:
     from ttools.interpreter import interpret
 

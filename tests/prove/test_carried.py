@@ -322,7 +322,7 @@ def _chosen(choose: random.Random) -> str:
 
 @pytest.mark.parametrize("make", [_moved, _chosen])
 @pytest.mark.parametrize(
-    "seed", [*range(2), *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 20))]
+    "seed", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 20))]
 )
 def test_claims_hold_at_every_size(
     tmp_path: Path, make: Callable[[random.Random], str], seed: int

@@ -251,7 +251,7 @@ def test_witnesses_do_not_set_all_elements_to_one_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 10))]
+    "seed", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 10))]
 )
 def test_claims_about_distinct_numbers_hold(seed: int) -> None:
     """Compare claims about random formulas of a loaded number with shuffled tables."""
@@ -304,10 +304,10 @@ _LAST = 6
 @pytest.mark.parametrize(
     ("a", "b", "c"),
     [
-        *((1, 0, 1), (1, 1, 1), (0, 1, 2)),
+        *((1, 0, 1), (0, 1, 2)),
         *(
             pytest.param(*numbers, marks=pytest.mark.slow)
-            for numbers in ((1, -1, 1), (1, 0, 2), (0, 1, 1), (0, 2, 2))
+            for numbers in ((1, 1, 1), (1, -1, 1), (1, 0, 2), (0, 1, 1), (0, 2, 2))
         ),
     ],
 )

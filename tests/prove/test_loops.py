@@ -261,7 +261,7 @@ def _text(choose: random.Random) -> str:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 6))]
+    "seed", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 3, 4, 5))]
 )
 def test_claims_of_while_loops_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     text = _text(random.Random(seed))

@@ -156,7 +156,7 @@ def test_a_short_proof_is_found_among_long_dead_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 12))]
+    "seed", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 12))]
 )
 def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
     """Bound nested quotients, as upsampling and convolutions compute them."""

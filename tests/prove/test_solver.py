@@ -199,7 +199,7 @@ def test_indexing_of_libraries_is_proved(
 
 def test_a_missing_z3_is_reported_if_it_could_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "is_installed", lambda: False)
-    result = prove(kernels.roll, n=range(1, 1 << 20), seconds=3)
+    result = prove(kernels.roll, n=range(1, 1 << 20), seconds=1)
     assert result.verdict == "not proved"
     assert "Z3, which is not installed, may be able to prove this" in str(result)
 

@@ -53,7 +53,10 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [kernels.padded, kernels.odd_pairs, kernels.shift, kernels.two_ways_to_store, kernels.capped],
+    [
+        *(kernels.padded, kernels.odd_pairs, kernels.shift, kernels.two_ways_to_store),
+        pytest.param(kernels.capped, marks=pytest.mark.slow),
+    ],
     ids=lambda run: str(run.__name__),
 )
 def test_small_findings_of_each_kind_are_confirmed(run: Callable[..., None]) -> None:

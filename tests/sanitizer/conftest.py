@@ -1,4 +1,4 @@
-"""Runs pytest with the plugin in a process of its own."""
+"""Shortens the wait for deadlocks, and runs pytest with the plugin in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 from tests.forked_python import PYTHON
 from tests.sanitizer.plugin_runs import KERNELS, Pytest
+
+from ttools.interpreter.runtime import blocked_programs
+
+
+@pytest.fixture(autouse=True)
+def short_deadlocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report deadlocks after 0.1 s; a second would double the running time of the corpus."""
+    monkeypatch.setattr(blocked_programs, "_DEADLOCK_SECONDS", 0.1)
 
 
 @pytest.fixture

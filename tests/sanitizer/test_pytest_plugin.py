@@ -62,7 +62,7 @@ def test_broken_installation_does_not_affect_pytest(run_pytest: Pytest) -> None:
 @pytest.mark.parametrize(
     ("arguments", "ini"),
     [
-        (("--ttools-sanitize",), ""),
+        pytest.param(("--ttools-sanitize",), "", marks=pytest.mark.slow),
         (("--ttools-sanitize=racecheck,asan",), ""),
         ((), "ttools_sanitize = true"),
     ],
@@ -168,8 +168,13 @@ def test_triton_interpret_is_replaced(run_pytest: Pytest) -> None:
     ("arguments", "ini", "sentence"),
     [
         (("--ttools-sanitize=lint",), "", "there is no check `lint`; did you mean"),
-        (("--ttools-sanitize=lint.py",), "", "there is no check `lint.py`"),
-        (("--ttools-sanitize", "lint"), "", "there is no check `lint`"),
+        *(
+            pytest.param(words, "", sentence, marks=pytest.mark.slow)
+            for words, sentence in (
+                (("--ttools-sanitize=lint.py",), "there is no check `lint.py`"),
+                (("--ttools-sanitize", "lint"), "there is no check `lint`"),
+            )
+        ),
         (("--ttools-sanitize", "--ttools-update-baseline"), "", "needs --ttools-baseline=FILE"),
         (("--ttools-sanitize", "--ttools-baseline=no.json"), "", "cannot read"),
         (("--ttools-sanitize", "--ttools-output=no/report.txt"), "", "no such folder"),
@@ -306,7 +311,9 @@ def test_other(ttools_sanitizer):
 """
 
 
-@pytest.mark.parametrize("arguments", [(), ("--ttools-sanitize",)])
+@pytest.mark.parametrize(
+    "arguments", [(), pytest.param(("--ttools-sanitize",), marks=pytest.mark.slow)]
+)
 def test_fixture_gives_the_findings_of_its_test(
     run_pytest: Pytest, arguments: tuple[str, ...]
 ) -> None:

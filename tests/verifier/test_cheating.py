@@ -14,10 +14,13 @@ from ttools.verifier.workers.replayer import Replayer
 
 FILE = Path(__file__).parent / "cheating_kernels.py"
 CHEATS = [
-    *("numpy_on_an_address", "thread_without_a_class", "child_process", "modes_off"),
-    *("recorder_replaced", "recorder_paused", "plan_of_another_call"),
-    *("claims_to_read", "frames_changed"),
+    *("numpy_on_an_address", "child_process", "modes_off", "recorder_replaced"),
+    *("plan_of_another_call", "claims_to_read"),
 ]
+SLOW_CHEATS = ["thread_without_a_class", "recorder_paused", "frames_changed"]
+INPUTS = pytest.mark.parametrize(
+    "inputs", ["inputs", pytest.param("inputs_without_seed", marks=pytest.mark.slow)]
+)
 
 
 def verified(
@@ -33,10 +36,10 @@ def verified(
     return verify_here(subject, VerifyOptions(**few), folder)
 
 
+@INPUTS
 @pytest.mark.parametrize(
-    "inputs", ["inputs", pytest.param("inputs_without_seed", marks=pytest.mark.slow)]
+    "name", [*CHEATS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_CHEATS)]
 )
-@pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_fails(name: str, inputs: str) -> None:
     found = verified(name, inputs)
     assert found.verdict == "fail"
@@ -58,13 +61,13 @@ def test_failures_that_only_replay_shows_are_written_as_tests(tmp_path: Path) ->
     namespace["test_honest_not_computed_by_kernel"]()
 
 
-@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
+@INPUTS
 def test_a_small_result_that_a_kernel_copies_is_not_the_kernels(inputs: str) -> None:
     found = verified("sums_by_numpy", inputs, "sum_reference")
     assert [each.failure for each in found.failures] == ["not_computed_by_kernel"]
 
 
-@pytest.mark.parametrize("inputs", ["inputs", "inputs_without_seed"])
+@INPUTS
 def test_a_workspace_may_hold_the_last_result(inputs: str) -> None:
     found = verified("sums_in_a_workspace", inputs, "sum_reference")
     assert not found.failures

@@ -37,13 +37,13 @@ def verified(
 #: For each cheat: its reference, the number of cases, and a part of the message.
 CHEATS = {
     "row_by_row": ("softmax_reference", 1, "`_softmax` on"),
-    "bits_as_integers": ("abs_reference", 1, "`bitwise_and` on"),
     "gradient_as_constant": ("scale_reference", 4, "gradient of x"),
-    "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
     "few_rows_of_a_table": ("gelu_reference", 1, "where a result requires"),
-    "gradient_encoded": ("dot_reference", 1, "`mul` on"),
 }
 SLOW_CHEATS = {
+    "bits_as_integers": ("abs_reference", 1, "`bitwise_and` on"),
+    "flips_a_copy": ("plain_flip_reference", 1, "`flip` on"),
+    "gradient_encoded": ("dot_reference", 1, "`mul` on"),
     "sums_encoded": ("total_of_rows_reference", 1, "`sum` on"),
     "total_without_launch": ("total_reference", 9, "repeated without it"),
     "many_comparisons": ("stairs_reference", 1, "compares or tests"),

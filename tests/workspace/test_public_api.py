@@ -150,6 +150,11 @@ RESULTS: dict[str, tuple[Callable[[], Any], int | None]] = {
     "verify": (lambda: verified("right"), None),
     "verify-failing": (lambda: verified("keeps_dimension"), 1),
 }
+#: The default test run makes one verification only, because each starts several processes.
+each_result = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "verify" else ()) for name in RESULTS],
+)
 
 
 def formats_of_option(option: Any) -> set[str]:
@@ -202,7 +207,7 @@ def made(name: str) -> Any:
 
 
 @pytest.mark.timeout(600)  # verifications start several processes
-@pytest.mark.parametrize("name", RESULTS)
+@each_result
 def test_every_result_has_a_verdict(name: str) -> None:
     result, failing = made(name), RESULTS[name][1]
     assert isinstance(result, Result)
@@ -220,7 +225,7 @@ def test_every_result_has_a_verdict(name: str) -> None:
 
 
 @pytest.mark.timeout(600)  # verifications start several processes
-@pytest.mark.parametrize("name", RESULTS)
+@each_result
 def test_every_result_is_written_in_formats_and_displayed(name: str) -> None:
     result = made(name)
     for form in FORMATS[name.partition("-")[0]] | {"markdown"}:

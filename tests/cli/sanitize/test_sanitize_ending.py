@@ -180,8 +180,18 @@ CUT_SHORT = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("where", CUT_SHORT)
+@pytest.mark.parametrize(
+    ("where", "number"),
+    [
+        *((where, signal.SIGINT) for where in CUT_SHORT),
+        ("LLVM", signal.SIGTERM),
+        *(
+            pytest.param(where, signal.SIGTERM, marks=pytest.mark.slow)
+            for where in CUT_SHORT
+            if where != "LLVM"
+        ),
+    ],
+)
 def test_launches_that_were_not_checked_are_listed(
     tmp_path: Path, where: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +285,10 @@ def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("sanitize", 1, "compilation of launch 1 of kernel `takes_turns` was stopped after "),
         ("interpret", 1, "error: compilation of kernel `takes_turns` was stopped after "),
-        ("profile", 1, "error: compilation of kernel `takes_turns` was stopped after "),
+        pytest.param(
+            *("profile", 1, "error: compilation of kernel `takes_turns` was stopped after "),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_timeout_ends_llvm(tmp_path: Path, command: str, status: int, message: str) -> None:
@@ -288,7 +301,9 @@ def test_timeout_ends_llvm(tmp_path: Path, command: str, status: int, message: s
 
 
 @pytest.mark.usefixtures("long_compilation")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_signals_end_llvm(tmp_path: Path, number: signal.Signals) -> None:
     status, errors, report = end(tmp_path, "long LLVM", number)
     assert status == (130 if number == signal.SIGINT else -number)

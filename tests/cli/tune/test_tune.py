@@ -196,7 +196,7 @@ assert (out == 1).all()
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_configuration_that_reads_unwritten_arguments_cannot_win(
     ttools: Run, tmp_path: Path, workers: str
 ) -> None:

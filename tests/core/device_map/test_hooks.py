@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from tests.forked_python import PYTHON
 
 from ttools.core.device_map import aliases, hooks
 from ttools.core.device_map.mapping import map_devices
@@ -42,13 +40,7 @@ with map_devices({{"cuda": "cpu"}}):
     ],
 )
 def test_scripts_get_an_error_and_the_cpu_works(change: str, words: str) -> None:
-    completed = subprocess.run(
-        [sys.executable, "-c", _CODE.format(change=change)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    completed = PYTHON.run(["-c", _CODE.format(change=change)])
     assert completed.returncode == 0, completed.stderr
     first, second, total = completed.stdout.splitlines()
     assert words in first

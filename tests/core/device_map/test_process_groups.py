@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed
+from tests.forked_python import PYTHON
 
 from ttools.core.device_map.operators import kernels
 
@@ -115,4 +116,5 @@ def test_nccl_is_restored_after_the_map() -> None:
         "with m({'cuda': 'cpu'}): assert d.is_nccl_available()\n"
         "assert known() == before"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    completed = PYTHON.run(["-c", code])
+    assert completed.returncode == 0, completed.stderr

@@ -82,6 +82,8 @@ BRANCHES = {
         "if turn == 1:\n    before = tl.cumsum(b, 0)\nb = before\na = before",
     ),
 }  # fmt: skip
+#: Branches that the default test run also compiles with the fewest passes of the compiler.
+NOT_SIMPLIFIED = ("made in both", "twice, and used between", "a loop", "nested, yielded twice")
 
 _HEAD = f"""
 @triton.jit
@@ -153,8 +155,16 @@ def expected(then: str, otherwise: str, bits: int) -> Array:
 
 
 @pytest.mark.usefixtures("schedule")
-@pytest.mark.parametrize("simplified", [True, False])
-@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize(
+    ("name", "simplified"),
+    [
+        *((name, True) for name in BRANCHES),
+        *(
+            pytest.param(name, False, marks=() if name in NOT_SIMPLIFIED else pytest.mark.slow)
+            for name in BRANCHES
+        ),
+    ],
+)
 def test_against_numpy(name: str, simplified: bool) -> None:
     then, otherwise = BRANCHES[name]
     kernel = kernel_text.kernel(kernel_of(then, otherwise))

@@ -241,6 +241,7 @@ def test_interpret_stops_compilations(workers: list[Worker]) -> None:
     assert len(workers) == 2
 
 
+@pytest.mark.slow  # tests/cli/sanitize/test_sanitize_ending.py tests the command
 @pytest.mark.usefixtures("all_in_process")
 def test_sanitize_stops_compilations(workers: list[Worker]) -> None:
     from ttools.sanitizer import sanitize
@@ -322,7 +323,9 @@ compiler_process.compile_in_process(endless_module(), name="k", opt=2, phases={}
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_the_process_ends_with_the_one_that_waits(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

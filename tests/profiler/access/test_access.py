@@ -105,7 +105,13 @@ def column_kernel(x_ptr, out_ptr, K, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexp
     tl.store(out_ptr + n, total)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float16,
+        *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in (torch.int8, torch.float32)),
+    ],
+)
 @pytest.mark.parametrize("depth", [128, 101])
 def test_tiles_processed_in_strips_are_one_access(dtype: torch.dtype, depth: int) -> None:
     """Count a tile of bytes as one access, although its strips are narrower than a sector."""

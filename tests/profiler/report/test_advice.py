@@ -92,7 +92,9 @@ def test_every_kind_has_a_pair(pairs: ModuleType) -> None:
     assert {pair.kind for pair in pairs.PAIRS} == set(GIVEN)
 
 
-@pytest.mark.parametrize("columns", [1032, 1028, 100, 1026, 999])
+@pytest.mark.parametrize(
+    "columns", [1032, 999, *(pytest.param(n, marks=pytest.mark.slow) for n in (1028, 100, 1026))]
+)
 def test_advised_hints_hold(pairs: ModuleType, columns: int) -> None:
     """Insert the advised hints literally, for lengths that are multiples of 8, 4, 2 and 1."""
     x = torch.rand(16, columns).half()

@@ -126,8 +126,15 @@ def _by_numpy(x: torch.Tensor) -> torch.Tensor:
     return new
 
 
-@pytest.mark.parametrize("poison", [False, True])
-@pytest.mark.parametrize("checks", ["default", "initcheck"])
+@pytest.mark.parametrize(
+    ("checks", "poison"),
+    [
+        ("default", False),
+        ("initcheck", True),
+        pytest.param("default", True, marks=pytest.mark.slow),
+        pytest.param("initcheck", False, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_known_patterns(dtype: torch.dtype, checks: str, poison: bool) -> None:
     with sanitize(checks=checks, poison=poison) as report:
@@ -165,7 +172,7 @@ def test_the_word_of_another_storage(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("checks", ["default", "initcheck"])
-@pytest.mark.parametrize("elements", [1, 2, 5])
+@pytest.mark.parametrize("elements", [1, 5, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_elements_equal_to_the_word_of_their_own_storage(
     dtype: torch.dtype, elements: int, checks: str

@@ -106,7 +106,9 @@ def kernel_of(source: random.Random, depth: int) -> tuple[Any, list[str], int]:
     return kernel_text.kernel(text), expressions, rows
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 4))]
+)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_products_are_fused_as_on_a_gpu(seed: int, depth: int) -> None:
     source = random.Random(seed)

@@ -102,7 +102,7 @@ def small_stack() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_large_tiles_in_threads_with_small_stacks(
     name: str, threads: int, schedule: str, small_stack: Callable[[Callable[[], None]], None]
