@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
 import torch
 import triton
 from tests.prove import kernels
@@ -51,6 +52,7 @@ def _template(kernel: object, grid: tuple[int, ...], args: tuple[object, ...]) -
     return template
 
 
+@pytest.mark.slow
 def test_a_script_is_proved_and_counterexamples_are_searched(tmp_path: Path) -> None:
     folder = tmp_path / sizes.FOLDERS["tritonbench"]
     folder.mkdir(parents=True)

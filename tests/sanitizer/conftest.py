@@ -32,8 +32,10 @@ def run_pytest(same_folder: Path) -> Pytest:
         for name, text in files.items():
             (same_folder / name).write_text(text)
         (same_folder / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
+        # Hypothesis has a plugin that imports it at the end of each run, which takes longer than
+        # the tests.
         return PYTHON.run(
-            ["-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            ["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments],
             cwd=same_folder,
             env={**os.environ, "COLUMNS": "120", **environment},
             timeout=180,

@@ -60,6 +60,7 @@ def test_these_tests_use_the_same_examples_in_each_run(request: pytest.FixtureRe
     assert settings().derandomize is not explores
 
 
+@pytest.mark.slow
 def test_a_failure_is_shown_with_a_command_that_reproduces_it(folder: Path) -> None:
     result = run(folder, "tools.explore", "--seconds", "60", str(folder))
     assert result.returncode == 1, result.stdout

@@ -153,16 +153,17 @@ def test_entries_are_tried_on_a_kernel(ttools: Run, tmp_path: Path) -> None:
 
 def test_entries_are_tried_on_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    options: dict[str, Any] = {"num_warps": 4, "num_ctas": 1, "num_stages": 3}
+    launch: dict[str, Any] = {"num_warps": 4, "num_ctas": 1, "num_stages": 3}
     for name, key in (("double_kernel", 1000), ("other_kernel", 1000)):
         rows = [
-            [options | {"kwargs": {"BLOCK": block}}, [time] * 3]
+            [launch | {"kwargs": {"BLOCK": block}}, [time] * 3]
             for block, time in ((64, 0.3), (256, 0.2), (512, 0.1))
         ]
         data = {"key": [key, "torch.float32", "torch.float32"], "configs_timings": rows}
         (tmp_path / f"{name}.autotune.json").write_text(json.dumps(data))
     write(tmp_path / "E=4,N=16,device_name=CPU.json", {"1": entry(16)})
-    run = ttools("tune", "check", ".", "--program", "script.py", "--format", "json")
+    options = ("--program", "script.py", "--workers", "0", "--format", "json")
+    run = ttools("tune", "check", ".", *options)
     assert run.returncode == 1, run.stderr
     (unused_file, unused_kernel), (wrong,) = (
         [message for kind, message in findings(run.stdout) if kind == wanted]
@@ -199,7 +200,7 @@ def inputs():
     write(tmp_path / "N=16,K=256,device_name=NVIDIA_H100_80GB_HBM3.json", {"1": small, "16": large})
     write(tmp_path / "N=16,K=256,device_name=NVIDIA_H200.json", {"16": large})
     options = "--program", "kernel.py:product", "--inputs", "kernel.py", "--format", "json"
-    run = ttools("tune", "check", ".", "--gpu", "h100", *options)
+    run = ttools("tune", "check", ".", "--gpu", "h100", "--workers", "0", *options)
     assert run.returncode == 1, run.stderr
     over = [message for kind, message in findings(run.stdout) if kind == "config_over_limit"]
     assert len(over) == 1

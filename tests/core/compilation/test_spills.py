@@ -91,6 +91,7 @@ def test_arrays_in_local_memory_are_no_spills(function: Any) -> None:
         assert own.local >= 64
 
 
+@pytest.mark.slow  # the kernel compiles for seconds; `test_spilled_bytes` tests the count
 def test_spilled_registers_are_counted() -> None:
     own = Inspection(compiled(spilling_kernel, 64, num_warps=1)).resources
     assert own.registers == 255

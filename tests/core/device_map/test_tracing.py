@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -43,6 +42,9 @@ def test_make_fx(mode: Any) -> None:
 
 def test_ahead_of_time_autograd() -> None:
     x = torch.randn(4, device="cuda", requires_grad=True)
+    # The import takes seconds, which all processes that share the tests would spend.
+    from torch._functorch.aot_autograd import aot_function
+
     compiled = aot_function(branch, fw_compiler=lambda graph, _: graph)  # type: ignore[no-untyped-call]
     compiled(x).sum().backward()
     assert x.grad is not None

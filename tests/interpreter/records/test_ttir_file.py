@@ -10,6 +10,7 @@ import pytest
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter import interpret
+from ttools.interpreter.records import ttir_file
 from ttools.interpreter.records.argument_text import make_array, make_scalar
 from ttools.interpreter.records.ttir_file import run_ttir_file
 
@@ -102,8 +103,10 @@ def test_a_file_that_triton_wrote_runs(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_are_errors(
-    scale: Path, change: dict[str, str | None], message: str
+    scale: Path, change: dict[str, str | None], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Other tests parse the same file in a child process first, which takes most of their time.
+    monkeypatch.setattr(ttir_file, "read_foreign_ttir", lambda path: path.read_text("utf-8"))
     merged = {**ARGUMENTS, **change}
     arguments = {name: text for name, text in merged.items() if text is not None}
     with pytest.raises(UsageError, match=message):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import catalogue
 import pytest
@@ -52,7 +54,14 @@ def test_a_defect_is_found(case: Buggy, request: pytest.FixtureRequest) -> None:
     assert others <= case.also, report.to("text")
 
 
-@pytest.mark.parametrize("case", BUGGY, ids=lambda case: case.name)
+def repaired() -> Iterator[Any]:
+    """Yield all cases; the default test run has the first three of each file."""
+    for _, cases in itertools.groupby(BUGGY, key=lambda case: case.run.__module__):
+        for number, case in enumerate(cases):
+            yield pytest.param(case, id=case.name, marks=() if number < 3 else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("case", repaired())
 def test_the_repaired_form_is_clean(case: Buggy) -> None:
     with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
         case.run(True)

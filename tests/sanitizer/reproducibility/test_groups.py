@@ -208,7 +208,7 @@ def test_operations_of_a_recorded_program() -> None:
         np.testing.assert_array_equal(own.result, other.result)
 
 
-@hypothesis.settings(max_examples=4, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=2, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(kernel=random_kernels())
 def test_random_kernels(kernel: RandomKernel) -> None:
     (launch,) = assert_equal(lambda: check(kernel))

@@ -118,6 +118,7 @@ def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
     return min(c for c in costs if c is not None) / best - 1
 
 
+@pytest.mark.slow
 def test_a_quarter_of_the_space_nearly_suffices() -> None:
     seeds = range(2)
     assert max(regret(tried, seed) for seed in seeds) < 0.11
