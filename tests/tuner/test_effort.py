@@ -43,7 +43,10 @@ def tuned(
     return result
 
 
-@pytest.mark.parametrize(("effort", "tried"), [("quick", 16), ("default", 32), ("full", 40)])
+@pytest.mark.parametrize(
+    ("effort", "tried"),
+    [("quick", 16), ("default", 32), pytest.param("full", 40, marks=pytest.mark.slow)],
+)
 def test_each_level_makes_its_number_of_trials(effort: Effort, tried: int, tmp_path: Path) -> None:
     options = TuneOptions(effort=effort, workers=0)
     result = tuned(space(40), options, store := tmp_path / "store.sqlite")

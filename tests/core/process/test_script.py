@@ -122,7 +122,7 @@ def test_scripts_see_the_same_environment(tmp_path: Path, kind: str, name: str) 
         "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'exit(3)']))",
     ],
 )
-@pytest.mark.parametrize("kind", ["script", "code"])
+@pytest.mark.parametrize("kind", ["script", pytest.param("code", marks=pytest.mark.slow)])
 def test_scripts_end_in_the_same_way(tmp_path: Path, kind: str, ending: str) -> None:
     name = ending
     if kind == "script":

@@ -14,6 +14,7 @@ import triton.language as tl
 from ttools.sanitizer import sanitize
 
 YES_NO = (False, True)
+ATOMICS = ("xchg", "add", "cas", "max")
 #: Memory orders, by whether they acquire and whether they release.
 ORDERS = {
     (False, False): "relaxed",
@@ -189,8 +190,13 @@ def any_atomic(
             tl.store(o_ptr + i, tl.load(data_ptr + i))
 
 
-@pytest.mark.parametrize("see", ["xchg", "add", "cas", "max"])
-@pytest.mark.parametrize("rise", ["xchg", "add", "cas", "max"])
+@pytest.mark.parametrize(
+    ("rise", "see"),
+    [
+        pytest.param(rise, see, marks=() if rise == see or see == "cas" else pytest.mark.slow)
+        for rise, see in product(ATOMICS, ATOMICS)
+    ],
+)
 def test_every_atomic_orders(rise: str, see: str) -> None:
     for releases, acquires in ((True, True), (rise == see, rise != see)):
         # The reader looks only once; with one thread, program 0 has raised the flag before.
@@ -377,7 +383,7 @@ def met(count_ptr, part_ptr, o_ptr, N: tl.constexpr, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("programs", [2, 4])
-@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("threads", [1, 8, pytest.param(2, marks=pytest.mark.slow)])
 def test_kernels_that_need_co_resident_programs_are_reported_on_any_host(
     threads: int, programs: int
 ) -> None:

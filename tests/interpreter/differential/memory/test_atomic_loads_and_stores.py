@@ -40,7 +40,7 @@ def kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, SEM: tl.constexpr, SCOPE: tl.co
 """
 
 
-@pytest.mark.parametrize("sem", ["relaxed", "acquire"])
+@pytest.mark.parametrize("sem", ["acquire", pytest.param("relaxed", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format", ALL, ids=str)
 def test_values_are_loaded_and_stored_unchanged(format: Format, sem: str) -> None:
     for scope in SCOPES:
