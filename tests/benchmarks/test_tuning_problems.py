@@ -45,7 +45,17 @@ def test_the_gap_is_that_of_the_best_one_found_within_a_budget() -> None:
     assert math.isinf(curve(row, {space[10].key: None}, ["1"])["1"])
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+@pytest.mark.parametrize(
+    "problem",
+    [
+        pytest.param(
+            problem,
+            id=problem.name,
+            marks=() if problem.name in ("add_norm", "quantize") else pytest.mark.slow,
+        )
+        for problem in PROBLEMS
+    ],
+)
 def test_the_first_and_the_last_configuration_compute_the_same(problem) -> None:
     configs = problem.configs()
     results = []

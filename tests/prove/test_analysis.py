@@ -53,7 +53,9 @@ def test_right_kernels_are_proved(
 @pytest.mark.parametrize(
     ("run", "last", "expected"),
     [
-        (kernels.copy, 1 << 33, {("int_overflow", (2**31 + 1,))}),
+        pytest.param(
+            *(kernels.copy, 1 << 33, {("int_overflow", (2**31 + 1,))}), marks=pytest.mark.slow
+        ),
         (kernels.rows, 100_000, {("int_overflow", (16_385,))}),
         (kernels.shift, 1 << 20, {("race", (130,))}),
         (kernels.behind, 1 << 20, {("oob_load", (2,))}),
@@ -61,7 +63,9 @@ def test_right_kernels_are_proved(
         (kernels.aligned_too_low, 1 << 20, {("oob_load", (1,))}),
         (kernels.wrapped_end, 1 << 20, {("oob_load", (1 << 19,))}),
         (kernels.bits_in_common, 200, {("overlapping_store", (65,))}),
-        (kernels.packed, 60_000, {("int_overflow", (46_342,))}),
+        pytest.param(
+            *(kernels.packed, 60_000, {("int_overflow", (46_342,))}), marks=pytest.mark.slow
+        ),
         (kernels.padded, 200, {("oob_store", (3,)), ("overlapping_store", (3,))}),
     ],
 )

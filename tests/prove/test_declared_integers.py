@@ -239,7 +239,13 @@ def test_impossible_program_indices_are_not_negative(name: str) -> None:
     assert result.data.tolist() == [(1 << 31) + 1]
 
 
-@pytest.mark.parametrize("combine", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
+@pytest.mark.parametrize(
+    "combine",
+    [
+        *("addi", "maxsi", "xori"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("muli", "minui", "andi")),
+    ],
+)
 @pytest.mark.parametrize("kind", ["reduce", "scan", "reverse"])
 @given(data=st.data())
 def test_integers_are_combined(combine: str, kind: str, data: st.DataObject) -> None:

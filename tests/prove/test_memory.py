@@ -45,6 +45,7 @@ def _sizes(result: SizesResult) -> list[object]:
     return [finding.sizes for finding in result.findings if finding.kind == "int_overflow"]
 
 
+@pytest.mark.slow  # tests/prove/test_script.py has the same launch
 def test_a_failure_whose_tensors_fit_is_reported() -> None:
     x = torch.zeros(3000, dtype=torch.int8)
     result = check_launches(_trace(kernels.copy_kernel, x, torch.empty_like(x), 3000, grid=3))

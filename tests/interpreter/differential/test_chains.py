@@ -33,6 +33,8 @@ STEPS = {
     "summed": ("v = v + tl.sum(v & 3, 0)", lambda v, j: v + (v & 3).sum()),
     "branches": ("if s + j > 5:\n            v += 1", lambda v, j: v + (7 + j > 5)),
 }  # fmt: skip
+#: Steps that run among the slow tests, since others are emitted in the same way.
+SIMILAR = ("doubled", "transposed", "views only")
 
 _TEXT = """\
 @triton.jit
@@ -46,7 +48,10 @@ def kernel(x_ptr, out_ptr, s, N: tl.constexpr):
 """
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(s, marks=pytest.mark.slow if s in SIMILAR else ()) for s in STEPS],
+)
 def test_chains_of_steps(step: str, schedule: str) -> None:
     text, expected = STEPS[step]
     kernel = kernel_text.module(_TEXT.format(step=text)).kernel

@@ -71,7 +71,7 @@ def profiled(kernel: Any, dtype: torch.dtype = torch.int32, device: str = "h100"
     ("kernel", "integers"),
     [
         (hash_kernel, 4 * 5 * 128 * 4),  # a product, a sum, a shift, a logical operation
-        (copy_kernel, 0),
+        pytest.param(copy_kernel, 0, marks=pytest.mark.slow),
         (hoisted_kernel, 0),
         (index_kernel, 4 * 128),  # the sum; operations shared with the address are free
         (branch_kernel, 128),
