@@ -130,6 +130,26 @@ def test_a_bound_of_a_loaded_index_that_another_mask_does_not_contain() -> None:
 
 
 @triton.jit
+def forgets_rows_that_the_load_wraps(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    rows, cols = tl.arange(0, BM), tl.arange(0, BN)
+    real = rows[:, None] < M
+    inner = (cols < N)[None, :]
+    x = tl.load(x_ptr + (rows % M)[:, None] * N + cols[None, :], mask=inner)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], x, mask=inner)
+
+
+def test_an_access_that_wraps_the_index_needs_no_mask() -> None:
+    x, y = torch.ones(3, 5), torch.ones(3, 5)
+    error, note = findings_of(forgets_rows_that_the_load_wraps, x, y, 3, 5, BM=4, BN=8)
+    assert note.location is not None and error.location is not None
+    assert note.related[0].location == error.location
+    assert error.help == (
+        f"combine `real` (line {note.location.line}), which is never used, with the mask of this "
+        "store"
+    )
+
+
+@triton.jit
 def masks_rows_and_columns(x_ptr, y_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
     offs = tl.arange(0, B)
     in_rows = (offs < n)[:, None]

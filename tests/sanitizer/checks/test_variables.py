@@ -207,11 +207,16 @@ def gathered(state_ptr, slot_ptr, y_ptr, N: tl.constexpr, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_negative_index_is_named_with_its_source(masked: bool) -> None:
+@pytest.mark.parametrize(("kind", "rows_before"), [("oob_load", 0), ("view_oob", 1)])
+def test_a_negative_index_is_named_with_its_source(
+    masked: bool, kind: str, rows_before: int
+) -> None:
     slots = torch.tensor([2, 9, 0, 9, -1, 9, -1, 9])
+    state = torch.ones(4 + rows_before, 16)[rows_before:]
     with sanitize() as report:
-        states[(4,)](torch.ones(4, 16), slots, torch.ones(4, 16), 16, B=16, MASKED=masked)
+        states[(4,)](state, slots, torch.ones(4, 16), 16, B=16, MASKED=masked)
     (finding,) = report.findings
+    assert finding.kind == kind
     more = "; the mask does not reject negative indices" if masked else ""
     assert finding.help == (
         "`slot` is -1, loaded from `slot_ptr[4]`: a padding entry? Make the load only where "

@@ -169,7 +169,8 @@ def _lacks(op: Operation, mask: Value) -> bool:
     compares.
 
     The given mask must have the shape of the access, apart from axes along which it is broadcast,
-    and must bound indices from which the address is computed.
+    and must bound indices from which the address is computed. Indices that the address contains
+    only as a remainder, such as `rows % M`, need no mask.
     """
     if not op.has(READS, WRITES) or op.operand("ptr") is None:
         return False
@@ -178,7 +179,7 @@ def _lacks(op: Operation, mask: Value) -> bool:
     extents, own = shape_of(op.address.type), shape_of(mask.type)
     if len(own) != len(extents) or any(n not in (1, m) for n, m in zip(own, extents, strict=True)):
         return False
-    return _bounds(mask, _indices(op.address))
+    return _bounds(mask, _indices(op.address, wrapped=False))
 
 
 def _bounds(mask: Value, indices: set[Value]) -> bool:
@@ -197,8 +198,14 @@ def _bounds(mask: Value, indices: set[Value]) -> bool:
     return bool(left) != bool(right) and left | right <= indices
 
 
-def _indices(value: Value) -> set[Value]:
-    return set(filter(_is_index, _sources(value)))
+def _indices(value: Value, *, wrapped: bool = True) -> set[Value]:
+    """Return the indices that a value is computed from.
+
+    Args:
+        value: A mask or a tile of addresses.
+        wrapped: If False, operands of remainders do not count.
+    """
+    return set(filter(_is_index, _sources(value, wrapped=wrapped)))
 
 
 def _is_index(value: Value) -> bool:
@@ -209,11 +216,13 @@ def _is_index(value: Value) -> bool:
     return value.is_tensor and op.has(FROM_COORDINATES, READS) and not op.has(CONSTANT)
 
 
-def _sources(value: Value) -> Iterator[Value]:
+def _sources(value: Value, *, wrapped: bool) -> Iterator[Value]:
     """Yield the values that a value is computed from; loads are yielded, but not followed."""
 
     def following(value: Value) -> Iterable[Value]:
         op = value.defining_op
+        if op is not None and not wrapped and op.declaration.python == "Mod":
+            return ()
         if op is not None:
             return () if op.has(READS) else op.operands if not op.regions else _passed(value)
         return _passed(value)

@@ -48,7 +48,7 @@ _LANES = "mask the {access}, for example with `mask={index} < {bound}`"
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """An access outside a storage.
+    """An access outside a storage or outside the elements of a view.
 
     Attributes:
         site: The operation in the kernel.
@@ -93,10 +93,27 @@ def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
 
 
 def bounds_help(outside: Outside) -> str:
-    """Return one sentence of advice."""
+    """Return one sentence of advice on an access outside a storage."""
+    return _filled(_template(outside), outside)
+
+
+def view_help(outside: Outside) -> str | None:
+    """Return advice on an access outside the elements of a view; None if the cause is unknown."""
+    if _is_descriptor(outside.site):
+        return None
+    template = _named_mask(outside) or _negative_loaded(outside)
+    if template is None and outside.cause is not None and outside.cause.kind == "mask":
+        return _wide_mask_help(outside.cause, "view")
+    if template is None and _negative(outside):
+        template = _NEGATIVE
+    return None if template is None else _filled(template, outside)
+
+
+def _filled(template: str, outside: Outside) -> str:
+    """Return the text of a template with the names and values of an access."""
     site, argument = outside.site, outside.argument
     index, negative = _index_name(site), _negative(outside)
-    return _template(outside).format(
+    return template.format(
         access=site.kind,
         index=index,
         bound="n" if index != "n" else "size",
@@ -116,19 +133,15 @@ def _template(outside: Outside) -> str:
     site, region = outside.site, outside.region
     if _is_descriptor(site):
         return _DESCRIPTOR
-    if (mask := outside.forgotten) is not None:
-        template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
-        return template.format(mask=mask.name, line=mask.location.line)
-    if outside.local is not None:
-        return outside.local.text.replace("{", "{{").replace("}", "}}")
+    if (mask := _named_mask(outside)) is not None:
+        return mask
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
-    before = region is not None and outside.address < region.storage[0]
-    if outside.table is not None and before and (_loaded(outside) or 0) < 0:
-        return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if site.masked else "")
+    if (loaded := _negative_loaded(outside)) is not None:
+        return loaded
     if outside.table is not None and not site.masked:
         return _LOADED
-    if before:
+    if _is_before(outside):
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
@@ -136,16 +149,38 @@ def _template(outside: Outside) -> str:
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 
 
+def _named_mask(outside: Outside) -> str | None:
+    """Return advice that names a mask which is unused or ignores a part of the address."""
+    if (mask := outside.forgotten) is not None:
+        template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
+        return template.format(mask=mask.name, line=mask.location.line)
+    if outside.local is not None:
+        return outside.local.text.replace("{", "{{").replace("}", "}}")
+    return None
+
+
+def _negative_loaded(outside: Outside) -> str | None:
+    """Return advice on a negative index that was loaded from a table, as a template."""
+    if outside.table is None or not _is_before(outside) or (_loaded(outside) or 0) >= 0:
+        return None
+    return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if outside.site.masked else "")
+
+
+def _is_before(outside: Outside) -> bool:
+    """Return whether the access lies before the first element that was passed."""
+    return outside.region is not None and outside.address < outside.region.view[0]
+
+
 def _masked(cause: Cause | None) -> str:
     """Return advice for a masked access, as a template."""
     if cause is not None and cause.kind == "index":
         text = _UNBOUNDED.format(cause.phrase)
     else:
-        text = wide_mask_help(cause, "tensor")
+        text = _wide_mask_help(cause, "tensor")
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def wide_mask_help(cause: Cause | None, what: str) -> str:
+def _wide_mask_help(cause: Cause | None, what: str) -> str:
     """Return a sentence which says that a mask admits lanes outside a tensor or a view.
 
     Args:
@@ -193,11 +228,10 @@ def _loaded(outside: Outside) -> int | None:
 
 
 def _negative(outside: Outside) -> str | None:
-    """Return the name of a negative variable if the access lies before the start of the storage."""
-    region, values = outside.region, outside.values
-    if region is None or outside.address >= region.storage[0]:
+    """Return the name of a negative variable if the access lies before the first element."""
+    if not _is_before(outside):
         return None
-    below = (name for name, value in values if isinstance(value, int) and value < 0)
+    below = (name for name, value in outside.values if isinstance(value, int) and value < 0)
     return next((name for name in below if not name.startswith("%")), None)
 
 

@@ -38,7 +38,7 @@ from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.causes.failed_access import element_loaded, explain, scalars_of
 from ttools.sanitizer.causes.local_masks import LocalMask, local_masks, masked_accesses
 from ttools.sanitizer.causes.masks import Explained
-from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, wide_mask_help
+from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, view_help
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
 from ttools.sanitizer.checks.overflow import integer_parameters, wrapped_accesses
 from ttools.sanitizer.passes import descriptors
@@ -410,10 +410,7 @@ class _FailedAccess:
             address = f"address {self.witness.address:#x} is not a multiple of {size}"
             return "misaligned", f"misaligned {noun}", (address,), None
         if test == "view":
-            help_line = None
-            if self.explained is not None and self.explained.cause.kind == "mask":
-                help_line = wide_mask_help(self.explained.cause, "view")
-            beside = (self._beside_view(),)
+            beside, help_line = (self._beside_view(),), view_help(self._outside())
             return "view_oob", f"{noun} outside the elements passed", beside, help_line
         if self.region is None:
             return self._unknown_address(noun)
