@@ -148,6 +148,16 @@ def test_a_backward_pass_may_overwrite_what_its_own_node_has_saved() -> None:
     assert not warnings(report)
 
 
+def test_a_second_pass_through_the_node_that_overwrites_its_tensor() -> None:
+    hidden, _ = operands()
+    with sanitize() as report:
+        total = ZeroSaved.apply(hidden).sum()
+        total.backward(retain_graph=True)
+        total.backward()
+    (warning,) = warnings(report)
+    assert "for the backward pass of `ZeroSaved`" in warning.message
+
+
 def test_a_second_backward_pass_needs_the_tensor() -> None:
     hidden, weight = operands()
     with sanitize() as report:

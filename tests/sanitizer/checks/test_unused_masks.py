@@ -141,7 +141,8 @@ def forgets_rows_that_the_load_wraps(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: t
 def test_an_access_that_wraps_the_index_needs_no_mask() -> None:
     x, y = torch.ones(3, 5), torch.ones(3, 5)
     error, note = findings_of(forgets_rows_that_the_load_wraps, x, y, 3, 5, BM=4, BN=8)
-    assert note.location is not None and error.location is not None
+    assert note.location is not None
+    assert error.location is not None
     assert note.related[0].location == error.location
     assert error.help == (
         f"combine `real` (line {note.location.line}), which is never used, with the mask of this "

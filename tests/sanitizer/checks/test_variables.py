@@ -255,3 +255,22 @@ def test_only_a_variable_that_holds_the_index_is_named(kernel: Any, name: str) -
         f"`{name}` is -9, loaded from `ids_ptr[1]`: a padding entry? Make the load only where "
         f"`{name} >= 0`"
     )
+
+
+@triton.jit
+def in_ring(ring_ptr, at_ptr, y_ptr, W, D: tl.constexpr):
+    b, d = tl.program_id(0), tl.arange(0, D)
+    slot = (tl.load(at_ptr + b) - 1) % W
+    tl.store(y_ptr + b * D + d, tl.load(ring_ptr + slot * D + d))
+
+
+@pytest.mark.parametrize("rows_before", [0, 1])
+def test_a_negative_remainder_is_named(rows_before: int) -> None:
+    ring = torch.ones(4 + rows_before, 16)[rows_before:]
+    with sanitize() as report:
+        in_ring[(3,)](ring, torch.tensor([2, 0, 1]), torch.ones(3, 16), 4, D=16)
+    (finding,) = report.findings
+    assert finding.help == (
+        "`slot` is negative because `%` has the sign of its left operand at run time, unlike in "
+        "Python: use `(a % n + n) % n`, or keep the left operand from being negative"
+    )

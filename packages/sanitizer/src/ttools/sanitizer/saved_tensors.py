@@ -9,7 +9,8 @@ the memory to which earlier launches have stored. Each node has a sequence numbe
 whether it was created before a launch. A node that was created before the launch kept its tensors
 alive, so memory at the same address is the same memory. The tensors of a `torch.autograd.Function`
 are saved when its `forward` ends, that is, after the launches that this `forward` makes. These
-launches are therefore not compared with the tensors of that node.
+launches are therefore not compared with the tensors of that node. A launch in `backward` may
+overwrite what its own node has saved, unless the graph is retained for another pass.
 """
 
 from __future__ import annotations
@@ -183,24 +184,21 @@ class SavedTensors:
 
 
 def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
-    """Return the nodes of the `torch.autograd.Function`s that are running.
+    """Return the nodes of the `torch.autograd.Function`s whose `forward` is running.
 
     Returns:
-        The identities of the nodes that are the first argument of `forward` or `backward`, and the
-        types of all other nodes.
+        The identities of the nodes that are the first argument of `forward`, and the types of all
+        other nodes.
     """
     import torch
 
     forward = vars(torch.autograd.Function)["apply"].__func__.__code__
-    backward = torch.autograd.function.BackwardCFunction.apply.__code__
     contexts: set[int] = set()
     classes: set[type] = set()
     frame: FrameType | None = sys._getframe(1)
     inner = frame
     while frame is not None:
-        if frame.f_code is backward:
-            contexts.add(id(frame.f_locals["self"]))
-        elif frame.f_code is forward:
+        if frame.f_code is forward:
             node = _first_argument(inner)
             if isinstance(node, torch._C._FunctionBase):
                 contexts.add(id(node))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,6 +29,10 @@ _LOADED_MASKED = (
 _NEGATIVE_LOADED = (
     "`{negative}` is {value}, loaded from `{source}`: a padding entry? Make the {access} only "
     "where `{negative} >= 0`"
+)
+_REMAINDER = (
+    "`{remainder}` is negative because `%` has the sign of its left operand at run time, unlike in "
+    "Python: use `(a % n + n) % n`, or keep the left operand from being negative"
 )
 _NEGATIVE_MASKED = "; the mask does not reject negative indices"
 _FORGOTTEN_BESIDE = (
@@ -63,6 +67,7 @@ class Outside:
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
         local: The mask of the access if it ignores a part of the address, or None.
+        remainders: Names of the variables that the kernel assigns a remainder.
     """
 
     site: ProbeSite
@@ -76,6 +81,7 @@ class Outside:
     cause: Cause | None = None
     forgotten: UnusedMask | None = None
     local: LocalMask | None = None
+    remainders: Collection[str] = ()
 
 
 def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
@@ -101,7 +107,7 @@ def view_help(outside: Outside) -> str | None:
     """Return advice on an access outside the elements of a view; None if the cause is unknown."""
     if _is_descriptor(outside.site):
         return None
-    template = _named_mask(outside) or _negative_loaded(outside)
+    template = _named_mask(outside) or _negative_index(outside)
     if template is None and outside.cause is not None and outside.cause.kind == "mask":
         return _wide_mask_help(outside.cause, "view")
     if template is None and _negative(outside):
@@ -118,6 +124,7 @@ def _filled(template: str, outside: Outside) -> str:
         index=index,
         bound="n" if index != "n" else "size",
         negative=outside.index or "index",
+        remainder=_negative(outside, outside.remainders),
         value=_loaded(outside),
         source=f"{outside.table}[{outside.element[0]}]" if outside.element else outside.table,
         below=f", for example with `{negative} >= 0`"
@@ -137,8 +144,8 @@ def _template(outside: Outside) -> str:
         return mask
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
-    if (loaded := _negative_loaded(outside)) is not None:
-        return loaded
+    if (negative := _negative_index(outside)) is not None:
+        return negative
     if outside.table is not None and not site.masked:
         return _LOADED
     if _is_before(outside):
@@ -159,11 +166,13 @@ def _named_mask(outside: Outside) -> str | None:
     return None
 
 
-def _negative_loaded(outside: Outside) -> str | None:
-    """Return advice on a negative index that was loaded from a table, as a template."""
-    if outside.table is None or not _is_before(outside) or (_loaded(outside) or 0) >= 0:
+def _negative_index(outside: Outside) -> str | None:
+    """Return advice on an index that was loaded or is a remainder and is negative."""
+    if not _is_before(outside):
         return None
-    return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if outside.site.masked else "")
+    if outside.table is not None and (_loaded(outside) or 0) < 0:
+        return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if outside.site.masked else "")
+    return None if _negative(outside, outside.remainders) is None else _REMAINDER
 
 
 def _is_before(outside: Outside) -> bool:
@@ -227,12 +236,18 @@ def _loaded(outside: Outside) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _negative(outside: Outside) -> str | None:
-    """Return the name of a negative variable if the access lies before the first element."""
+def _negative(outside: Outside, among: Collection[str] | None = None) -> str | None:
+    """Return the name of a negative variable if the access lies before the first element.
+
+    Args:
+        outside: The access.
+        among: Names of the variables that are considered; None for all.
+    """
     if not _is_before(outside):
         return None
     below = (name for name, value in outside.values if isinstance(value, int) and value < 0)
-    return next((name for name in below if not name.startswith("%")), None)
+    considered = (name for name in below if among is None or name in among)
+    return next((name for name in considered if not name.startswith("%")), None)
 
 
 def _tuple(numbers: tuple[int, ...]) -> str:

@@ -43,6 +43,7 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
 from ttools.sanitizer.checks.overflow import integer_parameters, wrapped_accesses
 from ttools.sanitizer.passes import descriptors
 from ttools.sanitizer.passes.rewrites import Pass
+from ttools.sanitizer.passes.truncated_division import remainder_names
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
 _HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
@@ -450,6 +451,7 @@ class _FailedAccess:
             index=self._index_name(),
             element=self._element_loaded(),
             cause=self.explained.cause if self.explained is not None else None,
+            remainders=self.check.checked.kernel.fact(remainder_names),
         )
 
     def _index_name(self) -> str:

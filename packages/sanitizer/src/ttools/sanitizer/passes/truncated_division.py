@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ttools.core.location import user_location
-from ttools.ir import Operation, Value
+from ttools.ir import Module, Operation, Value
 from ttools.ir.dialects.integers import Integers
 from ttools.ir.dialects.traits import DIVIDES, SELECTS
 from ttools.ir.rewriting import Builder
@@ -96,6 +96,16 @@ def symbol(op: Operation) -> str:
     if all(_is_natural(operand, 0) for operand in op.operands):
         return ""
     return meaning(_Symbols(), op, op.operands) or ""
+
+
+def remainder_names(module: Module) -> frozenset[str]:
+    """Return the names of the variables that a kernel assigns a remainder."""
+    places = (
+        op.results[0].location
+        for op in module.walk()
+        if op.results and op.declaration.python == "Mod"
+    )
+    return frozenset(place.name for place in places if place is not None and place.name)
 
 
 def _is_natural(value: Value, depth: int) -> bool:
