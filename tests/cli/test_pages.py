@@ -24,7 +24,7 @@ COMMANDS = {
     "interpret": ["interpret", str(_EXAMPLES / "softmax.py")],
     "inspect": ["inspect", "--gpu", "h100", str(_EXAMPLES / "softmax.py")],
     "configurations": [
-        *("inspect", "--all-configs", "--gpu", "sm_80,sm_90"),
+        *("inspect", "--all-configs", "--gpu", "a100,h100"),
         str(_EXAMPLES / "autotuned.py"),
     ],
     "profile": ["profile", "--gpu", "h100", str(_EXAMPLES / "layer_norm.py")],

@@ -216,15 +216,15 @@ def test_a_kernel_that_does_not_compile(ttools: Run, file: Path) -> None:
 
 def test_all_configurations_for_several_gpus(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED)
-    words = ("inspect", "--all-configs", "--gpu", "sm_80,sm_90", "tuned.py")
+    words = ("inspect", "--all-configs", "--gpu", "sm_80,h100", "tuned.py")
     result = ttools(*words)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("doubled\nscale, launched from tuned.py:15: 3 configurations\n")
     assert "  all with BLOCK=64" in result.stdout
-    assert re.search(r"\n   2  num_warps=64 threads threads\n", result.stdout)
-    assert "  sm_90: 2 of 3 fit; occupancy " in result.stdout
+    assert re.search(r"\n   2  num_warps=64 +threads +threads\n", result.stdout)
+    assert "  h100 (sm_90): 2 of 3 fit; occupancy " in result.stdout
     reason = "needs 2,048 threads per block, but only 1,024 are available"
-    assert f"config 2 on sm_80, sm_90: {reason}" in " ".join(result.stdout.split())
+    assert f"config 2 on sm_80, h100 (sm_90): {reason}" in " ".join(result.stdout.split())
     strict = ttools(*words[:-1], "--fail-on", "config", "--format", "json", "tuned.py")
     assert strict.returncode == 1
     assert "error: 2 of 6 compilations cannot be launched" in strict.stderr
@@ -236,10 +236,10 @@ def test_all_configurations_for_several_gpus(ttools: Run, tmp_path: Path) -> Non
 
 def test_a_kernel_that_no_configuration_can_launch_is_an_error(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED.replace("(1, 64, 4)", "(64,)"))
-    words = ("inspect", "--all-configs", "--gpu", "sm_80", "tuned.py:scale")
+    words = ("inspect", "--all-configs", "--gpu", "a100", "tuned.py:scale")
     result = ttools(*words, "--signature", "*fp32:16,64")
     assert result.returncode == 1
-    assert "error: no configuration of scale can be launched on sm_80" in result.stderr
+    assert "error: no configuration of scale can be launched on a100 (sm_80)" in result.stderr
     assert ttools(*words, "--signature", "*fp32:16,64", "--fail-on", "never").returncode == 0
 
 

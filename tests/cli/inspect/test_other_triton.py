@@ -62,7 +62,11 @@ def data_of(triton: str, **cell: Any) -> dict[str, Any]:
         "values": {"BLOCK": 64},
         "gpus": {"sm_90": {**figures, "occupancy": 0.5, **cell}},
     }
-    return {"triton": triton, "kernels": [{"kernel": "scale", "configs": [config]}]}
+    return {
+        "triton": triton,
+        "gpus": [{"gpu": "sm_90", "name": "h100 (sm_90)"}],
+        "kernels": [{"kernel": "scale", "configs": [config]}],
+    }
 
 
 def test_differences_name_the_figures() -> None:
@@ -73,12 +77,12 @@ def test_differences_name_the_figures() -> None:
     heading, line = comparison_lines(base, worse, 10)
     assert heading == "Triton 3.9.0 -> 3.6.0: 1 difference"
     assert line == (
-        "  scale, config 1 on sm_90: registers 64 -> 168, spilled bytes 0 -> 1,024, "
+        "  scale, config 1 on h100 (sm_90): registers 64 -> 168, spilled bytes 0 -> 1,024, "
         "occupancy 50% -> 25%"
     )
     refused = data_of("3.6.0", verdict="does_not_fit", reason="needs 2 GiB")
     assert differences(base, refused) == [
-        "scale, config 1 on sm_90: fits -> does not fit (needs 2 GiB)"
+        "scale, config 1 on h100 (sm_90): fits -> does not fit (needs 2 GiB)"
     ]
     assert comparison_lines(base, worse, 0)[1:] == ["  … 1 more; --format json or html shows all"]
 

@@ -20,6 +20,7 @@ from ttools.core.compilation.config_matrix import (
 from ttools.core.compilation.config_matrix_html import matrix_page
 from ttools.core.compilation.kernel_source import KernelSource, source_of_signature
 from ttools.core.compilation.resources import Occupancy
+from ttools.core.gpus.devices import gpu_names, read_gpu
 from ttools.core.gpus.launch_rules import GpuNeeds
 from ttools.core.gpus.targets import read_target
 from ttools.tuner.cost.every_config import configs_of_kernel
@@ -73,8 +74,10 @@ def refused(target: str) -> Cell:
 
 
 def matrix_of(*rows: list[Cell], **more: str) -> ConfigMatrix:
+    names = gpu_names(map(read_gpu, ("rtx3090", "h100")))
+    shown = {target.name: name for target, name in names.items()}
     return ConfigMatrix(
-        targets=[cell.target for cell in rows[0]],
+        targets={cell.target: shown.get(cell.target, cell.target) for cell in rows[0]},
         triton="3.9.0",
         kernels=[
             KernelMatrix(
@@ -102,18 +105,19 @@ MATRIX = matrix_of(
 TEXT = """\
 matmul, launched from bench.py:40: 3 configurations
   all with num_stages=3
-                  sm_86   sm_90
-   1  BLOCK=64      25%     50%
-   2  BLOCK=128    12%*     50%
-   3  BLOCK=256  shared     12%
-  sm_86: 2 of 3 fit; occupancy 12% (config 2, 50% less) to 25% (config 1)
-  sm_90: 3 of 3 fit; occupancy 12% (config 3, 75% less) to 50% (config 1)
+                 rtx3090 (sm_86)     h100 (sm_90)
+   1  BLOCK=64               25%              50%
+   2  BLOCK=128             12%*              50%
+   3  BLOCK=256           shared              12%
+  rtx3090 (sm_86): 2 of 3 fit; occupancy 12% (config 2, 50% less) to 25% (config
+    1)
+  h100 (sm_90): 3 of 3 fit; occupancy 12% (config 3, 75% less) to 50% (config 1)
 
 A figure is the occupancy; a word is the limit that is exceeded.
 * spills registers
 
-config 3 on sm_86: needs 131,072 bytes of shared memory, but only 101,376 are
-  available
+config 3 on rtx3090 (sm_86): needs 131,072 bytes of shared memory, but only
+  101,376 are available
 """
 
 
@@ -133,9 +137,12 @@ def test_data_and_page_have_the_losses_and_the_limits() -> None:
     assert third["sm_86"]["verdict"] == "does_not_fit"
     assert (third["sm_86"]["shared"], third["sm_86"]["occupancy"]) == (131_072, None)
     assert data["gpus"][0]["launch"]["shared"] == 101_376
+    assert (data["gpus"][0]["gpu"], data["gpus"][0]["name"]) == ("sm_86", "rtx3090 (sm_86)")
     assert "Programming Guide" in data["gpus"][0]["source"]
     page = matrix_page(MATRIX)
     assert "5 of 6 combinations of a configuration and a GPU can be launched" in page
+    assert "<th>rtx3090 (sm_86)</th><th>h100 (sm_90)</th>" in page
+    assert "<td>h100 (sm_90)</td>" in page
     assert 'style="--heat: 15%"' in page
     assert "64 registers per thread; spills 64 bytes per thread" in page
     assert "101,376" in page
@@ -152,6 +159,9 @@ def test_long_texts_are_cut_to_a_screen() -> None:
     assert max(map(len, lines)) <= 80
     assert "… 35 more reasons; --format json or html shows all" in lines
     assert len(matrix.unusable()) == 6
+    # The names of these GPUs are too wide for one line.
+    assert lines[2].split() == ["rtx3090", "h100"]
+    assert lines[3].split() == ["sm_75", "sm_80", "(sm_86)", "sm_89", "(sm_90)", "sm_120"]
 
 
 def test_configurations_are_compared_with_limits() -> None:
@@ -179,7 +189,7 @@ def test_a_kernel_of_a_file_in_all_configurations() -> None:
     configs = configs_of_kernel(reversed_kernel, source)
     assert [config.values["num_warps"] for config in configs] == [1, 4, 64]
     assert all(config.source and config.source.constants[2,] == 64 for config in configs)
-    matrix = make_matrix([configs], [read_target("sm_80")])
+    matrix = make_matrix([configs], {read_target("sm_80"): "a100 (sm_80)"})
     verdicts = [cell.verdict for _, _, cell in matrix.cells()]
     assert verdicts == ["fits", "fits", "does_not_fit"]
     (_, row, cell) = matrix.refused()[0]
@@ -189,6 +199,6 @@ def test_a_kernel_of_a_file_in_all_configurations() -> None:
 
 def test_the_front_end_s_rejection_is_a_reason() -> None:
     config = Configured(kernel="k", values={"BLOCK": 3}, source=None, error="ValueError: no")
-    matrix = make_matrix([[config]], [read_target("sm_80")])
+    matrix = make_matrix([[config]], {read_target("sm_80"): "sm_80"})
     ((_, _, cell),) = matrix.refused()
     assert (cell.verdict, cell.reason) == ("does_not_compile", "ValueError: no")

@@ -392,10 +392,10 @@ def inspect_command(
         if inspected.collector is not None:
             matrix = compile_all(
                 inspected.launches or inspected.collector.launches(sources),
-                list(dict.fromkeys(chosen.target for chosen in gpus)),
+                gpu_names(gpus),
             )
             again = _words_again(words or [], module, code, signature, launch, only, device_map)
-            others = matrices_by(environments, again, matrix.targets)
+            others = matrices_by(environments, again, [*matrix.targets])
             write_matrix(matrix, form, output, others)
             raise typer.Exit(matrix_status(matrix, fail_on or "kernel") or status)
         try:

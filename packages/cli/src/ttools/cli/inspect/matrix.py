@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,9 +22,13 @@ FailOn = Literal["kernel", "config", "never"]
 
 
 def compile_all(
-    launches: Sequence[Sequence[Configured]], targets: Sequence[Target]
+    launches: Sequence[Sequence[Configured]], targets: Mapping[Target, str]
 ) -> ConfigMatrix:
-    """Compile all configurations for all GPUs, and show the progress."""
+    """Compile all configurations for all GPUs, and show the progress.
+
+    Args:
+        targets: The GPUs and their names in reports.
+    """
     from ttools.core.compilation.config_matrix import make_matrix
 
     total = sum(map(len, launches)) * len(targets)
@@ -93,8 +97,11 @@ def matrix_status(matrix: ConfigMatrix, fail_on: FailOn) -> int:
     unusable = matrix.unusable()
     if fail_on == "never":
         return exit_codes.OK
-    for kernel, target in unusable:
-        say("error", f"no configuration of {kernel.title} can be launched on {target}")
+    for kernel, gpu in unusable:
+        say(
+            "error",
+            f"no configuration of {kernel.title} can be launched on {gpu}",
+        )
     if unusable:
         return exit_codes.FINDINGS
     if fail_on == "config" and (refused := matrix.refused()):

@@ -129,6 +129,7 @@ _COMPARED = {
 def differences(base: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Return one sentence for each configuration and GPU whose compilation differs."""
     lines = []
+    names = {gpu["gpu"]: gpu["name"] for gpu in base["gpus"]}
     for kernel, again in zip(base["kernels"], other["kernels"], strict=False):
         again_by_values = {json.dumps(c["values"], sort_keys=True): c for c in again["configs"]}
         for config in kernel["configs"]:
@@ -140,7 +141,7 @@ def differences(base: dict[str, Any], other: dict[str, Any]) -> list[str]:
             for gpu, cell in config["gpus"].items():
                 changes = _changes(cell, same["gpus"][gpu])
                 if changes:
-                    lines.append(f"{name} on {gpu}: {', '.join(changes)}")
+                    lines.append(f"{name} on {names[gpu]}: {', '.join(changes)}")
     return lines
 
 

@@ -145,11 +145,12 @@ class ConfigMatrix:
     """The matrices of all kernels of a program.
 
     Attributes:
-        targets: Names of the architectures, in the order of the columns.
+        targets: Names of the architectures with the names that reports show, such as
+            `h100 (sm_90)`, in the order of the columns.
         triton: Version of Triton that compiled the kernels.
     """
 
-    targets: Sequence[str]
+    targets: Mapping[str, str]
     kernels: Sequence[KernelMatrix]
     triton: str = field(default_factory=installed_triton)
 
@@ -163,9 +164,9 @@ class ConfigMatrix:
     def unusable(self) -> list[tuple[KernelMatrix, str]]:
         """Return each kernel and GPU for which no configuration of the kernel can be launched."""
         return [
-            (kernel, target)
+            (kernel, shown)
             for kernel in self.kernels
-            for target in self.targets
+            for target, shown in self.targets.items()
             if all(cell.verdict != "fits" for _, cell in kernel.column(target))
         ]
 
@@ -178,7 +179,10 @@ class ConfigMatrix:
         return {
             "schema": SCHEMA,
             "triton": self.triton,
-            "gpus": [_limits(read_target(name)) for name in self.targets],
+            "gpus": [
+                {"name": shown, **_limits(read_target(name))}
+                for name, shown in self.targets.items()
+            ],
             "kernels": [
                 {
                     "kernel": kernel.kernel,
@@ -294,14 +298,14 @@ def _refused(
 
 def make_matrix(
     launches: Iterable[Sequence[Configured]],
-    targets: Sequence[Target],
+    targets: Mapping[Target, str],
     made: Callable[[], object] = lambda: None,
 ) -> ConfigMatrix:
     """Compile all configurations for all GPUs.
 
     Args:
         launches: For each launch, the kernel in all of its configurations, at least one.
-        targets: The GPUs for which kernels are compiled.
+        targets: The GPUs for which kernels are compiled, and their names in reports.
         made: Function to call after each completed cell.
 
     Raises:
@@ -329,7 +333,9 @@ def make_matrix(
                 rows=rows,
             )
         )
-    return ConfigMatrix(targets=[target.name for target in targets], kernels=kernels)
+    return ConfigMatrix(
+        targets={target.name: shown for target, shown in targets.items()}, kernels=kernels
+    )
 
 
 def _common_parameters(configs: Sequence[Configured]) -> dict[str, str]:
@@ -375,10 +381,10 @@ def matrix_text(matrix: ConfigMatrix) -> str:
     rows = max(2, _MOST_ROWS // max(1, len(matrix.kernels)))
     lines: list[str] = []
     for kernel in matrix.kernels:
-        lines += _table(kernel, matrix.targets, rows)
+        lines += _table(kernel, [*matrix.targets.values()], rows)
         if len(matrix.kernels) <= _MOST_DESCRIBED:
-            for target in matrix.targets:
-                lines += _wrapped(column_line(kernel, target), 2)
+            for target, shown in matrix.targets.items():
+                lines += _wrapped(column_line(kernel, target, shown), 2)
         lines.append("")
     lines.append("A figure is the occupancy; a word is the limit that is exceeded.")
     if any(cell.spilled for _, _, cell in matrix.cells()):
@@ -393,20 +399,28 @@ def matrix_text(matrix: ConfigMatrix) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(kernel: KernelMatrix, targets: Sequence[str], most: int) -> Iterator[str]:
+def _table(kernel: KernelMatrix, names: Sequence[str], most: int) -> Iterator[str]:
     common = kernel.common
     count = counted(len(kernel.rows), "configuration")
     yield from _wrapped(f"{kernel.title}: {count}", 0)
     if common:
         yield from _wrapped(f"all with {config_text(common)}", 2)
     labels = [row_label(row, common) for row in kernel.rows]
-    in_rows = max(map(len, labels)) <= _WIDTH - 8 - _COLUMN * len(targets)
+    # Names that are too wide for one line, such as `h100 (sm_90)`, take two.
+    headings = [names]
+    if (max(map(len, names)) + 2) * len(names) > _WIDTH - 8:
+        parts = [name.rpartition(" ") for name in names]
+        headings = [[product for product, _, _ in parts], [target for _, _, target in parts]]
+    column = max(_COLUMN, *(len(name) + 2 for heading in headings for name in heading))
+    in_rows = max(map(len, labels)) <= _WIDTH - 8 - column * len(names)
     width = max(map(len, labels)) + 6 if in_rows else 6
     most = most if in_rows else max(1, most // 2)
-    yield (" " * width + "".join(f"{name:>{_COLUMN}}" for name in targets)).rstrip()
+    for heading in headings:
+        if any(heading):
+            yield (" " * width + "".join(f"{name:>{column}}" for name in heading)).rstrip()
     for row, label in list(zip(kernel.rows, labels, strict=True))[:most]:
         shown = f"{row.number:>4}  {label if in_rows else ''}"
-        cells = "".join(f"{cell_text(cell):>{_COLUMN}}" for cell in row.cells)
+        cells = "".join(f"{cell_text(cell):>{column}}" for cell in row.cells)
         yield f"{shown:<{width}}{cells}"
         if not in_rows and label:
             yield from _wrapped(label, 6)
@@ -420,14 +434,19 @@ def row_label(row: ConfigRow, common: Mapping[str, Any]) -> str:
     return config_text({n: v for n, v in row.values.items() if n not in common})
 
 
-def column_line(kernel: KernelMatrix, target: str) -> str:
-    """Describe how many configurations a GPU can run, and their highest and lowest occupancy."""
+def column_line(kernel: KernelMatrix, target: str, shown: str) -> str:
+    """Describe how many configurations a GPU can run, and their highest and lowest occupancy.
+
+    Args:
+        target: Name of the architecture.
+        shown: Name of the GPU in reports.
+    """
     column = kernel.column(target)
     fitting = [(row, cell) for row, cell in column if cell.verdict == "fits"]
-    text = f"{target}: {len(fitting)} of {len(column)} fit"
+    text = f"{shown}: {len(fitting)} of {len(column)} fit"
     occupancies = [(row, cell.share) for row, cell in fitting if cell.share is not None]
     if fitting and not occupancies:
-        return f"{text}; occupancy is unknown, because ttools has no limits for {target}"
+        return f"{text}; occupancy is unknown, because ttools has no limits for {shown}"
     if len(occupancies) < 2:
         return text
     best, worst = (
@@ -451,7 +470,8 @@ def reasons(matrix: ConfigMatrix) -> Iterator[str]:
     united: dict[tuple[str, str], list[str]] = {}
     for kernel, row, cell in matrix.refused():
         name = f"{kernel.kernel}, " if len(matrix.kernels) > 1 else ""
-        united.setdefault((f"{name}config {row.number}", cell.reason), []).append(cell.target)
+        gpus = united.setdefault((f"{name}config {row.number}", cell.reason), [])
+        gpus.append(matrix.targets[cell.target])
     for (config, reason), targets in united.items():
         yield f"{config} on {', '.join(targets)}: {reason}"
 

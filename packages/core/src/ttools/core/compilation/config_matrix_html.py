@@ -38,12 +38,12 @@ def matrix_page(matrix: ConfigMatrix, compared: Sequence[Sequence[str]] = ()) ->
     """
     return render_page(
         _PAGE,
-        gpu=", ".join(matrix.targets),
+        gpu=", ".join(matrix.targets.values()),
         summary=_summary(matrix),
-        targets=list(matrix.targets),
+        targets=list(matrix.targets.values()),
         kernels=[_kernel(matrix, kernel, number) for number, kernel in enumerate(matrix.kernels)],
         compared=[{"heading": lines[0], "lines": lines[1:]} for lines in compared],
-        limits=[_limit(name) for name in matrix.targets],
+        limits=[_limit(name, shown) for name, shown in matrix.targets.items()],
     )
 
 
@@ -56,8 +56,8 @@ def _summary(matrix: ConfigMatrix) -> PageSummary:
         verdict="failed" if unusable else "passed",
         about=f"Compiled by Triton {matrix.triton}; no GPU was needed.",
         points=tuple(
-            Point(text=f"No configuration of `{kernel.kernel}` can be launched on {target}")
-            for kernel, target in unusable
+            Point(text=f"No configuration of `{kernel.kernel}` can be launched on {gpu}")
+            for kernel, gpu in unusable
         ),
     )
 
@@ -69,7 +69,7 @@ def _kernel(matrix: ConfigMatrix, kernel: KernelMatrix, number: int) -> dict[str
         "title": kernel.title,
         "common": config_text(kernel.common),
         "rows": [_row(kernel, row) for row in kernel.rows],
-        "lines": [column_line(kernel, target) for target in matrix.targets],
+        "lines": [column_line(kernel, *names) for names in matrix.targets.items()],
         "reasons": list(reasons(only)),
     }
 
@@ -112,11 +112,11 @@ def _detail(kernel: KernelMatrix, cell: Cell) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _limit(name: str) -> dict[str, Any]:
+def _limit(name: str, shown: str) -> dict[str, Any]:
     target = read_target(name)
     limits = limits_of(target)
     figures = (limits.shared, limits.registers, limits.registers_per_thread, limits.threads)
     return {
-        "figures": [name, *("unknown" if n is None else f"{n:,}" for n in figures)],
+        "figures": [shown, *("unknown" if n is None else f"{n:,}" for n in figures)],
         "source": LIMIT_SOURCES[target.backend],
     }
