@@ -90,6 +90,16 @@ def test_neither_of_two_failing_sizes_can_be_smaller() -> None:
             assert location not in {d.event.op.location for d in below.defects}
 
 
+def test_a_wrap_at_large_sizes_does_not_hide_defects_at_smaller_ones() -> None:
+    result = _analyse(kernels.ahead, n=(1, 3_000_000_000), distance=(1, 100))
+    found = {(d.event.kind, tuple(d.sizes.values())) for d in result.defects}
+    assert found == {
+        ("oob_load", (1, 1)),
+        ("oob_store", (1, 1)),
+        ("int_overflow", (2**31 + 1, 1)),
+    }
+
+
 def test_branches_on_data_are_named_at_their_line() -> None:
     result = _analyse(kernels.gather_random, n=(1, 1 << 20))
     assert result.verdict == "not proved"

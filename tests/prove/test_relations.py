@@ -175,3 +175,20 @@ def test_forms_of_relations(
     assert [(r.text, r.launches) for r in _relations(result)] == [(relation, 1)]
     # A GPU rejects large grids along the second axis.
     assert not [f for f in result.report.failing if f.kind != "refused_launch"]
+
+
+@triton.jit
+def scaled_kernel(x_ptr, scale_ptr, n, group_size, BLOCK: tl.constexpr):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n) * tl.load(scale_ptr + offs // group_size, offs < n)
+    tl.store(x_ptr + offs, x, mask=offs < n)
+
+
+def test_a_number_of_groups_follows_from_an_argument() -> None:
+    trace = ScriptTrace()
+    args = (torch.zeros(4096), torch.zeros(86), 4096, 48)
+    trace.record(scaled_kernel, args, {"BLOCK": 256, "grid": (16,)})
+    result = check_launches(trace)
+    assert result.verdict == "proved"
+    assert _relations(result) == (SizeRelation("scale_ptr.shape[0] = cdiv(n, 48)", 1),)
+    assert "cdiv(n, 48), only for group_size = 48" in _text(result)

@@ -9,6 +9,7 @@ import triton.language as tl
 from tests.prove import kernels
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.registry import write_report
 from ttools.interpreter import interpret
 from ttools.prove.trace.check import check_launches
 from ttools.prove.trace.inference import infer_template
@@ -304,3 +305,45 @@ def test_assumptions_are_compared_with_the_tables_of_the_script() -> None:
     ):
         with pytest.raises(UsageError, match=sentence):
             check_launches(trace, ranges, assume={"index_ptr": promise})
+
+
+def _ahead(*distances: int) -> ScriptTrace:
+    x, y = torch.zeros(1000), torch.zeros(1000)
+    more: dict[str, object] = {"BLOCK": 256}
+    return _traced(*((kernels.ahead_kernel, (4,), (x, y, 900, d), more) for d in distances))
+
+
+def test_an_argument_that_equals_no_extent_is_a_condition_of_the_verdict() -> None:
+    result = check_launches(_ahead(100, 50), {"x_ptr.shape[0]": (1000, 2000)})
+    assert result.verdict == "proved"
+    text = " ".join(write_report(result.report, "text").split())
+    scope = "x_ptr.shape[0] = 1,000 to 2,000, only for n = 900, distance = 100 or 50"
+    assert f"`ahead_kernel`: proved for {scope}" in text
+    assert "--sizes n=FIRST:LAST checks other values of `n`" in text
+    assert result.report.sizes is not None
+    (kernel,) = result.report.sizes.as_data()["kernels"]
+    assert (kernel["kept"], kernel["scope"]) == ({"n": [900], "distance": [100, 50]}, scope)
+
+
+def test_a_range_makes_an_argument_a_size() -> None:
+    ranges = {"x_ptr.shape[0]": (1000, 2000), "n": (0, 900), "distance": (0, 101)}
+    result = check_launches(_ahead(100), ranges)
+    (finding,) = result.findings
+    assert finding.sizes == {"x_ptr.shape[0]": 1000, "n": 900, "distance": 101}
+    assert "only for" not in write_report(result.report, "text")
+    assert check_launches(_ahead(100), {**ranges, "distance": (0, 100)}).verdict == "proved"
+
+
+@triton.jit
+def seeded_kernel(x_ptr, n, seed, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, offs + seed, mask=offs < n)
+
+
+def test_an_argument_that_the_proof_does_not_need_is_no_condition() -> None:
+    trace = _traced((seeded_kernel, (12,), (torch.zeros(3000), 3000, 7), {"BLOCK": 256}))
+    result = check_launches(trace, {"n": (1, 1 << 20)})
+    assert result.verdict == "proved"
+    (kernel,) = result.report.sizes.by_kernel if result.report.sizes else ()
+    assert kernel.checked == {"n": (1, 1 << 20), "seed": (1, 1 << 33)}
+    assert not kernel.kept

@@ -121,4 +121,5 @@ def test_json_has_the_verdict_on_each_kernel() -> None:
         "scope": "n = 1 to 8,589,934,591",
         "failing": {"n": 2**31 + 1},
         "relations": [],
+        "kept": {},
     }

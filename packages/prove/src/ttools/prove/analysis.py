@@ -286,11 +286,10 @@ class Analysis:
         while moved:
             moved, is_least = False, True
             for search, symbol in lines:
-                sizes = self.state.defects[key].sizes
+                point = self.state.point(self.state.defects[key])
                 if self.state.is_late():
                     moved = is_least = False
                     break
-                point = {s: sizes[name] for s, name in self._names.items()}
                 lowered = search.lowered(key, point, symbol)
                 moved = moved or isinstance(lowered, dict)
                 is_least = is_least and lowered is not False

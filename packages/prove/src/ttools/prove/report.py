@@ -80,6 +80,7 @@ def _kernels(result: Result) -> Iterator[KernelSizes]:
             unproved=tuple(a for a in result.abstained if a.kernel in (kernel, None)),
             scope=result.scope,
             relations=tuple(result.relations),
+            kept=result.kept,
         )
 
 
@@ -99,6 +100,10 @@ def _by_kernel(result: Result) -> Iterator[KernelSizes]:
             unproved=tuple(unproved),
             scope="; ".join(dict.fromkeys(part.scope for part in own if part.scope)),
             relations=tuple(dict.fromkeys(r for part in own for r in part.relations)),
+            kept={
+                argument: tuple(dict.fromkeys(v for p in own for v in p.kept.get(argument, ())))
+                for argument in dict.fromkeys(chain.from_iterable(part.kept for part in own))
+            },
         )
     others = tuple(a for a in result.abstained if a.kernel is None)
     if result.parts and others:

@@ -58,6 +58,7 @@ class Result:
         conditional: Defects that disappear under a relation between sizes that is only a
             hypothesis.
         relations: Relations between sizes that are conditions of the verdict.
+        kept: Values of integer arguments that are the only ones considered, by parameter.
         assumptions: Assumptions on which the result depends, as sentences.
         abstained: Goals that are not proved.
         by_solver: Problems that only the solver could exclude.
@@ -71,6 +72,7 @@ class Result:
     defects: list[Defect] = field(default_factory=list)
     conditional: list[Defect] = field(default_factory=list)
     relations: list[SizeRelation] = field(default_factory=list)
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
     abstained: list[Unproved] = field(default_factory=list)
     by_solver: list[Problem] = field(default_factory=list)

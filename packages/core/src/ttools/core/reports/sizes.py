@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 from ttools.core.location import shown_place
 
+#: Maximum number of values of an argument that a sentence lists.
+_MOST_KEPT = 3
+
 
 @dataclass(frozen=True)
 class Unproved:
@@ -75,6 +78,7 @@ class KernelSizes:
         unproved: Goals that were neither proved nor shown to be wrong.
         scope: The sizes in words; by default the ranges of `checked`.
         relations: Relations between sizes that are conditions of the verdict.
+        kept: Values of integer arguments that are the only ones considered, by parameter.
     """
 
     kernel: str
@@ -85,6 +89,7 @@ class KernelSizes:
     unproved: tuple[Unproved, ...] = ()
     scope: str = ""
     relations: tuple[SizeRelation, ...] = ()
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Literal["failed", "unknown", "proved"]:
@@ -94,17 +99,21 @@ class KernelSizes:
         return "unknown" if self.unproved else "proved"
 
     @property
+    def conditions(self) -> str:
+        """Text that adds relations and constant arguments to a sentence about sizes."""
+        return relations_text(self.relations) + kept_text(self.kept)
+
+    @property
     def whole_scope(self) -> str:
-        """The sizes in words, with the relations between them."""
-        return (self.scope or ranges_text(self.checked)) + relations_text(self.relations)
+        """The sizes in words, with the relations between them and with constant arguments."""
+        return (self.scope or ranges_text(self.checked)) + self.conditions
 
     def text(self, root: Path) -> str:
         """Return the verdict as a sentence; relations between sizes are its only formulas."""
         name = f"`{self.kernel}`" if self.kernel.isidentifier() else self.kernel
         if self.failing is not None:
             least = ", the least failing size" if self.is_least else ""
-            related = relations_text(self.relations)
-            return f"{name}: failed at {point_text(self.failing)}{least}{related}"
+            return f"{name}: failed at {point_text(self.failing)}{least}{self.conditions}"
         scope = self.whole_scope
         text = f"{name}: {self.verdict}{f' for {scope}' if scope else ''}"
         if not self.unproved:
@@ -174,6 +183,7 @@ class SizesVerdict:
                         {"text": relation.text, "launches": relation.launches}
                         for relation in kernel.relations
                     ],
+                    "kept": {name: list(values) for name, values in kernel.kept.items()},
                     "failing": None if kernel.failing is None else dict(kernel.failing),
                 }
                 for kernel in self.by_kernel
@@ -215,6 +225,20 @@ def relations_text(relations: Iterable[SizeRelation]) -> str:
     observed, hypotheses = (" and ".join(part) for part in texts.values())
     text = f", with {observed}" if observed else ""
     return f"{text}, under the hypothesis that {hypotheses}" if hypotheses else text
+
+
+def kept_text(kept: Mapping[str, tuple[int, ...]]) -> str:
+    """Return text that adds constant arguments to a sentence about sizes; empty if there are none.
+
+    An example is `, only for group_size = 32 or 64, seed = one of 9 values`.
+    """
+    texts = [
+        f"{name} = {' or '.join(f'{value:,}' for value in values)}"
+        if len(values) <= _MOST_KEPT
+        else f"{name} = one of {len(values):,} values"
+        for name, values in kept.items()
+    ]
+    return f", only for {', '.join(texts)}" if texts else ""
 
 
 def point_text(sizes: Mapping[str, int]) -> str:

@@ -64,6 +64,8 @@ def _hints(sizes: SizesVerdict) -> Iterator[str]:
     ]
     if any(counts):
         yield f"-v lists {', '.join(filter(None, counts))}"
+    if kept := list(dict.fromkeys(name for kernel in sizes.by_kernel for name in kernel.kept)):
+        yield f"--sizes {kept[0]}=FIRST:LAST checks other values of `{kept[0]}`"
     if sizes.memory is not None:
         more = memory_text(2 * sizes.memory).replace(" ", "")
         yield f"--memory {more} changes the limit, --sizes NAME=FIRST:LAST sets a range"

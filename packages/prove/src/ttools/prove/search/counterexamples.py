@@ -77,6 +77,10 @@ class SearchState:
             if defect is None or (is_least and not defect.is_least) or _below(sizes, defect.sizes):
                 self.defects[own] = Defect(event, trial.launch, sizes, is_least)
 
+    def point(self, defect: Defect) -> Point:
+        """Return the sizes of a defect by their symbols."""
+        return {symbol: defect.sizes[name] for symbol, name in self._names.items()}
+
     def trial(self, launch: SymbolicCall, point: Point) -> Trial:
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
@@ -224,10 +228,13 @@ class Search:
         shows that the wrap is harmless, the hidden problems still have to be excluded. Proofs are
         therefore attempted for the parts of the range that lie between sizes that were evaluated
         completely and the first sizes at which evaluation shows a defect. If there are several
-        sizes, the result is empty.
+        sizes, they are attempted for the parts in which one size is smaller than at a recorded
+        wrap.
         """
         problems: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
+            for part in self._parts_below_wraps():
+                problems |= self._problems_of_part(part)
             return problems
         ((symbol, (first, last)),) = self._where.box.items()
         whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
@@ -243,10 +250,21 @@ class Search:
                 continue
             end = min((v for v in cuts if v > first), default=last + 1) - 1
             if self._next_point(symbol, {symbol: (first, end)}, first) is not True:
-                part = {symbol: (first, end)}
-                problems |= self.problems(part) if self._solver is None else self._with_solver(part)
+                problems |= self._problems_of_part({symbol: (first, end)})
             first = end + 1
         return problems
+
+    def _problems_of_part(self, part: Box) -> dict[Key, Problem]:
+        return self.problems(part) if self._solver is None else self._with_solver(part)
+
+    def _parts_below_wraps(self) -> Iterator[Box]:
+        box = dict(self._where.box)
+        for key, defect in [*self._state.defects.items()]:
+            if key[:2] == ("int_overflow", self.launch.kernel):
+                point = self._state.point(defect)
+                for symbol, (low, high) in box.items():
+                    if low < point[symbol]:
+                        yield {**box, symbol: (low, min(high, point[symbol] - 1))}
 
     def explore(self) -> None:
         """Search for defects that no problem describes because something prevents the proofs."""

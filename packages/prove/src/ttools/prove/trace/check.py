@@ -140,8 +140,8 @@ def check_launch(
         The template and its result.
     """
 
-    def checked(reading: Template) -> _Attempt:
-        return reading, _check(reading, ranges, seconds, promised)
+    def checked(reading: Template, limit: float = seconds) -> _Attempt:
+        return reading, _check(reading, ranges, limit, promised)
 
     best = checked(template)
     if best[1].verdict != "proved":
@@ -158,6 +158,17 @@ def check_launch(
             best = checked(best[0].with_computed())
             best[1].conditional = conditional
     template, result = best
+    kept = [name for name, value in template.kept.items() if value > 0]
+    if kept and result.verdict == "proved" and not template.computes:
+        # The proof may not need the values of these arguments. Defects at other values are not of
+        # interest, so the attempt may take only about as long as the proof.
+        freed = {*ranges, *kept}
+        args = (template.memory, template.by_axis, template.relations)
+        limit = min(seconds, 1 + 2 * result.seconds)
+        attempt = checked(infer_template(template.launch, freed, *args), limit)
+        if attempt[1].verdict == "proved":
+            attempt[1].conditional = result.conditional
+            template, result = attempt
     result.defects = with_witnesses(
         result.defects, RandomTensors(template, promised).launch_at_ends
     )
@@ -264,6 +275,7 @@ def _check(
     result = Analysis(template.run, ends, seconds, promised, within=template.within).analyse()
     result.scope, result.memory = template.scope(ranges), template.memory
     result.relations = [relation.stated for relation in template.relations]
+    result.kept = {name: (value,) for name, value in template.kept.items()}
     if not (result.launches or result.abstained):
         reason = f"no launch is possible for {result.scope}"
         result.abstained.append(Unproved(reason, kernel=kernel, phrase="no launch is possible"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ttools.core.gpus.memory import DEFAULT_MEMORY, memory_text
@@ -42,7 +42,7 @@ _LEAST_BLOCKS = 5
 
 def infer_template(
     launch: TracedCall,
-    freed: Mapping[str, object],
+    freed: Collection[str],
     memory: int | None = None,
     by_axis: bool = False,
     relations: Sequence[Relation] = (),
@@ -50,7 +50,8 @@ def infer_template(
     """Infer the template of a launch.
 
     Args:
-        freed: Names of sizes for which the user gives a range.
+        freed: Names of sizes for which the user gives a range. A name of an integer argument that
+            is not computed from extents makes this argument an independent size.
         memory: Bytes that the tensors of the launch may take; sizes at which they take more are not
             considered. The default is 80 GB, or no limit if the user gives a range for every size.
         by_axis: If True, an extent of the grid that equals the extent of an axis is assumed to be
@@ -70,9 +71,15 @@ def infer_template(
     for source in _followed(launch, constants=False):
         fixed_by |= rounded_extents(source)  # host code takes a different path for each power
     symbols = {symbol.name: symbol for expr in every.values() for symbol in expr.symbols()}
+    numbers = {n: v for n, v in launch.arguments.items() if type(v) is int}
+    numbers = {n: v for n, v in numbers.items() if n not in launch.constants}
+    free = {
+        n: v for n, v in numbers.items() if n in freed and n not in {*symbols, *launch.provenances}
+    }
+    symbols |= {name: Symbol(name, "size", SIZE) for name in free}
     formulas = [with_symbols(relation.formula, symbols) for relation in relations]
     placed = {p: f for r, f in zip(relations, formulas, strict=True) for p in r.places}
-    varied = {name for formula in formulas for name in formula.names} | freed.keys()
+    varied = {name for formula in formulas for name in formula.names} | {*freed}
     sizes = {
         name: number
         for number, name in names.items()
@@ -82,6 +89,7 @@ def infer_template(
     # A size that a relation determines is replaced wherever it occurs.
     related = {sizes.pop(name): formula for name, formula in placed.items() if name in sizes}
     named = {number: every[number] for number in sizes.values()} | related
+    sizes |= free
     origins = _origins(launch, sizes, named)
     computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
@@ -109,14 +117,16 @@ def infer_template(
     passed = _strides_passed(launch, layouts)
     taken = {n: with_extents(source, named) for n, source in launch.taken.items()}
     scalars: dict[str, Expr] = {}
-    for name, value in launch.arguments.items():
-        if type(value) is int and name not in launch.constants:
-            source = launch.provenances.get(name)
-            expr = with_extents(source, named) if source is not None else passed.get(name)
-            expr = placed.get(name) or expr or named.get(value)
-            expr = expr or taken.get(value) or strides.get(value)
-            expr = expr or (None if value in fixed else origins.of(value))
-            scalars[name] = expr or as_expr(value)
+    for name, value in numbers.items():
+        source = launch.provenances.get(name)
+        expr = with_extents(source, named) if source is not None else passed.get(name)
+        expr = placed.get(name) or expr or named.get(value)
+        expr = expr or taken.get(value) or strides.get(value)
+        expr = expr or (None if value in fixed else origins.of(value))
+        scalars[name] = as_expr(symbols[name]) if name in free else expr or as_expr(value)
+    kept = {n: v for n, v in numbers.items() if scalars[n].constant is not None}
+    kept = {n: v for n, v in kept.items() if n not in passed and (v == 1 or v not in strides)}
+    kept = {n: v for n, v in kept.items() if "stride" not in n.lower()}
     # An extent of the grid is more likely to be the number of blocks of an argument than the extent
     # of an axis that equals no argument.
     counts = [
@@ -124,12 +134,12 @@ def infer_template(
     ]
     of_scalars = {f.at(sizes): f for f in reversed(counts) if f.at(sizes) > 1}
     no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
-    kept = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
+    blocks = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
     grid = [
         (None if extent in no_blocks else of_scalars.get(extent))
         or origins.of(extent)
         or as_expr(extent)
-        if extent not in kept
+        if extent not in blocks
         else as_expr(extent)
         for extent in launch.grid
     ]
@@ -138,7 +148,7 @@ def infer_template(
         if source is not None:
             grid[axis] = with_extents(source, named)
         grid[axis] = placed.get(f"grid[{axis}]", grid[axis])
-    if memory is None and not sizes.keys() <= freed.keys():
+    if memory is None and not sizes.keys() <= {*freed}:
         memory = DEFAULT_MEMORY
     stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes and memory is not None:
@@ -158,7 +168,7 @@ def infer_template(
         n: f for n, source in sources.items() if (f := with_extents(source, named)).names
     }
     template = Template(launch, sizes, layouts, scalars, grid, memory, stated, constant_formulas)
-    return replace(template, by_axis=by_axis, relations=relations)
+    return replace(template, by_axis=by_axis, relations=relations, kept=kept)
 
 
 def _strides_passed(launch: TracedCall, layouts: Mapping[str, Layout]) -> dict[str, Expr]:

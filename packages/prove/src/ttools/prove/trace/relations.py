@@ -73,12 +73,13 @@ def candidates(
     """
     launch = template.launch
     others = [other for other in launches if other.function is launch.function]
-    symbols = {name: Symbol(name, "size", SIZE) for name in size_names(launch).values()}
+    names = {*size_names(launch).values(), *template.sizes}
+    symbols = {name: Symbol(name, "size", SIZE) for name in names}
     values = {name: as_expr(symbol) for name, symbol in symbols.items()}
     used = {name for relation in template.relations for name in relation.formula.names}
     relations: list[Relation] = []
     for number, places in _targets(template, at_fault, ranges).items():
-        for form in _forms(number, template.sizes, launch):
+        for form in _forms(number, template, launch):
             relations += _relation(form, places, number, values, launch, others)
         own = size_names(launch).get(number)
         for name, size in template.sizes.items():
@@ -133,11 +134,13 @@ def _targets(
     }
 
 
-def _forms(number: int, sizes: Mapping[str, int], launch: TracedCall) -> Iterator[_Form]:
+def _forms(number: int, template: Template, launch: TracedCall) -> Iterator[_Form]:
     """Yield the expressions with the value `number`, the most likely ones first."""
+    sizes = template.sizes
     several = {name: size for name, size in sizes.items() if size not in (1, number)}
     constants = {n: v for n in sorted(launch.constants) if type(v := launch.arguments[n]) is int}
-    for (name, size), (constant, block) in itertools.product(several.items(), constants.items()):
+    blocks = {**constants, **template.kept}.items()
+    for (name, size), (constant, block) in itertools.product(several.items(), blocks):
         if block > 1 and -(-size // block) == number:
             yield _Form("blocks", (name,), constant)
     near = sorted(several.items(), key=lambda item: abs(number - item[1]))

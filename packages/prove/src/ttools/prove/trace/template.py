@@ -84,6 +84,8 @@ class Template:
             keep their recorded values.
         by_axis: What an extent of the grid is assumed to be, see `infer_template`.
         relations: Relations between sizes that are assumed in addition to equal values.
+        kept: Integers passed, by parameter, that keep their recorded values although they equal no
+            stride; no size explains them.
     """
 
     launch: TracedCall
@@ -97,6 +99,7 @@ class Template:
     computes: bool = False
     by_axis: bool = False
     relations: Sequence[Relation] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[object, ...]:
