@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -92,6 +93,23 @@ def test_a_wrong_stride() -> None:
     assert race.help == (
         "consecutive programs along axis 0 are 64 elements apart, but `o_ptr` has strides (80, 1): "
         "use its own strides"
+    )
+
+
+@triton.jit
+def double_groups(x_ptr, n, group_size, BLOCK: tl.constexpr):
+    offs = tl.program_id(1) * group_size + tl.arange(0, BLOCK)
+    row = x_ptr + tl.program_id(0) * n
+    tl.store(row + offs, 2 * offs + tl.program_id(1), mask=offs < n)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_blocks_of_a_row_that_overlap(rows: int) -> None:
+    x = torch.zeros(rows, 480, dtype=torch.int32)
+    race = race_of(double_groups, (rows, 10), x, 480, 48, BLOCK=64)
+    assert race.help == (
+        "consecutive programs along axis 1 are 48 lanes apart, but the tile has 64: mask the "
+        "lanes from 48 on, or correct the stride"
     )
 
 

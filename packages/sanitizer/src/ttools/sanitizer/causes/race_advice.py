@@ -128,8 +128,16 @@ def _of_strides(
     argument = checked.spec.argument(first.parameter)
     tensor = argument.tensor if argument is not None else None
     if argument is not None and tensor is not None and len(tensor.shape) > 1:
-        strides = [stride * tensor.itemsize for stride in tensor.strides]
-        if not any(stride > factor and step % stride == 0 for stride in strides):
+        strides = [
+            stride * tensor.itemsize
+            for stride, length in zip(tensor.strides, tensor.shape, strict=True)
+            if length > 1 and stride * tensor.itemsize > factor
+        ]
+        # If other program ids or loops advance by all of these strides, such as a program id by
+        # rows, the programs along this axis divide a row into blocks.
+        others = [other for atom, other in terms.items() if atom != ("program", axis)]
+        is_block = all(any(other % stride == 0 for other in others) for stride in strides)
+        if not is_block and not any(step % stride == 0 for stride in strides):
             return (
                 f"consecutive programs along axis {axis} are {step // tensor.itemsize:,} elements "
                 f"apart, but `{argument.name}` has strides ({', '.join(map(str, tensor.strides))}):"
