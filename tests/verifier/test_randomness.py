@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from ttools.verifier.workers import randomness
+from ttools.verifier.workers.reference import Reference
 
 DRAWS: dict[str, Callable[[], float]] = {
     "torch": lambda: torch.rand(1).item(),
@@ -37,3 +39,28 @@ def test_random_candidates_differ_between_processes_and_are_detected(name: str) 
         results.append(DRAWS[name]())
         assert randomness.state() != before
     assert results[0] == results[2] != results[1]
+
+
+def test_inputs_without_a_seed_are_equal_for_equal_cases(tmp_path: Path) -> None:
+    path = tmp_path / "drawing.py"
+    path.write_text(
+        "import random\nimport torch\n\nDOMAIN = {'n': (1, 9)}\n\n\n"
+        "def inputs(n):\n    return {'x': torch.randn(n), 'factor': random.random()}\n\n\n"
+        "def reference(x, factor):\n    return x * factor\n"
+    )
+    reference = Reference(f"{path}:reference", f"{path}:inputs")
+    assert "domain" in reference.answer({"do": "load"})
+
+    def drawn(seed: int) -> object:
+        request = {"do": "draw", "sizes": {"n": 4}, "choices": {}, "is_seeded": False}
+        return reference.answer({**request, "seed": seed})["drawn"]
+
+    assert drawn(5) == drawn(5)
+    assert drawn(5) != drawn(2**40)
+
+
+def test_a_parameter_without_a_domain_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "drawing.py"
+    path.write_text("def inputs(n):\n    return {}\n\n\ndef reference():\n    return 1\n")
+    answer = Reference(f"{path}:reference", f"{path}:inputs").answer({"do": "load"})
+    assert answer["misuse"].startswith("inputs() has a parameter `n` without a domain")

@@ -139,6 +139,8 @@ class Processes:
             raise UsageError(f"the reference cannot be loaded: {error.message}") from None
         if "not_loaded" in loaded:
             raise UsageError(f"reference and inputs: the file {loaded['not_loaded']}")
+        if "misuse" in loaded:
+            raise UsageError(loaded["misuse"])
         return worker, loaded
 
     def hidden(self) -> Worker:

@@ -190,9 +190,9 @@ class Trials:
             reference: Another process that has loaded the reference, which draws the inputs.
         """
         request: dict[str, Any] = {"sizes": case.sizes, "choices": case.choices}
-        seed = case.seed if self._domain.seeded else None
+        request |= {"seed": case.seed, "is_seeded": self._domain.seeded}
         worker = reference or self._reference
-        answer = worker.ask({"do": "draw", **request, "seed": seed})
+        answer = worker.ask({"do": "draw", **request})
         if "misuse" in answer:
             raise UsageError(
                 f"inputs() returned {answer['misuse']}, not a dictionary of the reference's "

@@ -15,11 +15,11 @@ import torch
 
 
 def begin(number: int) -> None:
-    """Seed the generators with the number of the process."""
+    """Seed the generators with the number of a process, or with the seed of inputs."""
     torch.manual_seed(number)
     random.seed(number)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(number)
+        sys.modules["numpy"].random.seed(number % 2**32)
 
 
 def state() -> list[Any]:

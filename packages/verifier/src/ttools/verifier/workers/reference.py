@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from ttools.core.device_map.mapping import map_for_good
+from ttools.core.errors import UsageError
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
 from ttools.verifier.cases.domain import entries_of, read_domain
 from ttools.verifier.cases.tensors import TensorImage, image_of, map_tensors, tensor_of
 from ttools.verifier.oracle.evaluation import evaluate
-from ttools.verifier.workers import module
+from ttools.verifier.workers import module, randomness
 from ttools.verifier.workers.module import has_loaded
 from ttools.verifier.workers.patched import Patched
 
@@ -61,6 +62,8 @@ class Reference:
             )
             self._entries = entries_of(drawing, self._draw)
             domain = read_domain(drawing, self._draw)
+        except UsageError as error:
+            return {"misuse": str(error)}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return module.not_loaded(error)
 
@@ -82,8 +85,11 @@ class Reference:
             arguments = dict(request["sizes"])
             for name, number in request["choices"].items():
                 arguments[name] = self._entries[name][number]
-            if request["seed"] is not None:
+            if request["is_seeded"]:
                 arguments["seed"] = request["seed"]
+            else:
+                # Equal cases have equal inputs, even if `inputs` draws from the default generators.
+                randomness.begin(request["seed"])
             drawn = self._draw(**arguments)
             if not isinstance(drawn, dict):
                 return {"misuse": type(drawn).__name__}
