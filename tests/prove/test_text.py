@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from textwrap import wrap
 
 import torch
@@ -123,3 +124,11 @@ def test_json_has_the_verdict_on_each_kernel() -> None:
         "relations": [],
         "kept": {},
     }
+
+
+def test_findings_at_the_script_s_own_sizes_come_first() -> None:
+    report = prove(kernels.copy, n=range(1, 1 << 33)).report
+    (finding,) = report.findings
+    own = replace(finding, sizes=None, message="an own finding")
+    text = write_report(replace(report, findings=(finding, own)), "text")
+    assert text.index("an own finding") < text.index("`copy_kernel`: failed at")

@@ -22,8 +22,10 @@ def write(report: Report, verbose: bool = False) -> str:
     """
     sizes = report.sizes
     assert sizes is not None
-    left = list(report.findings)
-    blocks: list[str] = []
+    # Defects at the script's own sizes come first: they occur without any other size.
+    own_sizes = [finding for finding in report.findings if finding.sizes is None]
+    blocks = finding_blocks(own_sizes, report.root, verbose=verbose)
+    left = [finding for finding in report.findings if finding not in own_sizes]
     lines: list[str] = []
     for kernel in sizes.by_kernel:
         places = [unproved.place(report.root) for unproved in kernel.unproved]
