@@ -240,7 +240,7 @@ def _negative(outside: Outside, among: Collection[str] | None = None) -> str | N
     """Return the name of a negative variable if the access lies before the first element.
 
     Args:
-        outside: The access.
+        outside: The access that leaves its memory.
         among: Names of the variables that are considered; None for all.
     """
     if not _is_before(outside):
