@@ -298,14 +298,15 @@ def _refused(
 
 def make_matrix(
     launches: Iterable[Sequence[Configured]],
-    targets: Mapping[Target, str],
+    targets: Sequence[Target] | Mapping[Target, str],
     made: Callable[[], object] = lambda: None,
 ) -> ConfigMatrix:
     """Compile all configurations for all GPUs.
 
     Args:
         launches: For each launch, the kernel in all of its configurations, at least one.
-        targets: The GPUs for which kernels are compiled, and their names in reports.
+        targets: The GPUs for which kernels are compiled, optionally with their names in reports,
+            which are names of architectures by default.
         made: Function to call after each completed cell.
 
     Raises:
@@ -333,8 +334,10 @@ def make_matrix(
                 rows=rows,
             )
         )
+    names = targets.values() if isinstance(targets, Mapping) else [t.name for t in targets]
     return ConfigMatrix(
-        targets={target.name: shown for target, shown in targets.items()}, kernels=kernels
+        targets={target.name: shown for target, shown in zip(targets, names, strict=True)},
+        kernels=kernels,
     )
 
 
