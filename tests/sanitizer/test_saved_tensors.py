@@ -158,6 +158,82 @@ def test_a_second_pass_through_the_node_that_overwrites_its_tensor() -> None:
     assert "for the backward pass of `ZeroSaved`" in warning.message
 
 
+@triton.jit
+def negates(x_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(x_ptr + i, -tl.load(x_ptr + i), mask=i < n)
+
+
+class Square(torch.autograd.Function):
+    """Squares its argument; its backward pass changes the tensor that it has saved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.sizes = sizes
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        result = 2 * x * gradient
+        for size in ctx.sizes:
+            negates[(1,)](x, size, B=N)
+        return result, None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_restored"), [((N,), False), ((N, N), True), ((0,), True), ((N, N - 1), False)]
+)
+def test_a_second_pass_after_the_first_has_restored_the_tensor(
+    sizes: tuple[int, ...], is_restored: bool
+) -> None:
+    x, _ = operands()
+    with sanitize() as report:
+        total = Square.apply(x, sizes).sum()
+        (first,) = torch.autograd.grad(total, x, retain_graph=True)
+        (second,) = torch.autograd.grad(total, x)
+    assert torch.equal(first, second) == is_restored
+    assert bool(warnings(report)) != is_restored
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_a_second_pass_that_does_not_reach_the_node(is_leaf: bool) -> None:
+    x, weight = operands()
+    if not is_leaf:
+        weight = weight * 1.0
+    with sanitize() as report:
+        total = (Square.apply(x, (N,)) * weight).sum()
+        torch.autograd.grad(total, [x, weight], retain_graph=True)
+        torch.autograd.grad(total, weight, retain_graph=True)
+        assert not warnings(report)
+        torch.autograd.grad(total, [weight, x])
+    assert warnings(report)
+
+
+class DoubleInWorkspace(torch.autograd.Function):
+    """Doubles its argument; its backward pass computes in a tensor that it has saved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(torch.zeros_like(x))
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return double(gradient.contiguous(), *ctx.saved_tensors).clone()
+
+
+@pytest.mark.xfail(strict=True, reason="reads of a saved tensor by torch are not recorded")
+def test_a_second_pass_overwrites_a_workspace_before_it_reads_it() -> None:
+    x, _ = operands()
+    with sanitize() as report:
+        total = DoubleInWorkspace.apply(x).sum()
+        total.backward(retain_graph=True)
+        total.backward()
+    assert not warnings(report)
+
+
 def test_a_second_backward_pass_needs_the_tensor() -> None:
     hidden, weight = operands()
     with sanitize() as report:

@@ -10,15 +10,18 @@ whether it was created before a launch. A node that was created before the launc
 alive, so memory at the same address is the same memory. The tensors of a `torch.autograd.Function`
 are saved when its `forward` ends, that is, after the launches that this `forward` makes. These
 launches are therefore not compared with the tensors of that node. A launch in `backward` may
-overwrite what its own node has saved, unless the graph is retained for another pass.
+overwrite what its own node has saved, unless the graph is retained for another pass. When such a
+pass begins, nothing is reported about tensors that still have the values of the earlier pass, for
+example because `backward` restores them, or because a mask excluded all stores.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from types import FrameType
@@ -29,16 +32,18 @@ import numpy as np
 from ttools.core.findings.findings import Finding
 from ttools.core.patches import Patches
 from ttools.interpreter.abi.region import Region, region_of
+from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.unwritten_output import stores
-from ttools.sanitizer.memory.host_storages import start_of
+from ttools.sanitizer.memory.host_storages import plain_storage, start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 
 if TYPE_CHECKING:
     from ttools.sanitizer.launch.checked import CheckedLaunch
 
 _KIND = "saved_tensor"
-#: Maximum number of stores to different tensors that are remembered; the oldest are forgotten.
+#: Maximum number of stores to different tensors, and of checksums of saved tensors, that are
+#: remembered; the oldest are forgotten.
 _MOST_REMEMBERED = 4096
 #: Maximum number of elements of a view with gaps whose addresses are compared one by one.
 _MOST_COMPARED = 1 << 24
@@ -86,6 +91,8 @@ class SavedTensors:
     def __init__(self, report: Callable[[Finding], None]) -> None:
         self._report = report
         self._stored: dict[object, _Stored] = {}
+        #: Checksums of saved tensors at the start of the first pass that retained their graph.
+        self._checksums: dict[object, int | None] = {}
         self._lock = threading.Lock()
         self._patches = Patches(self._follow)
         self._is_open = False
@@ -130,8 +137,11 @@ class SavedTensors:
         with self._lock:
             self._stored.pop(key, None)
             self._stored[key] = stored
-            while len(self._stored) > _MOST_REMEMBERED:
-                del self._stored[next(iter(self._stored))]
+            _forget_oldest(self._stored)
+
+    def open(self) -> None:
+        """Follow backward passes."""
+        with self._lock:
             if not self._is_open:
                 self._is_open = True
                 self._patches.__enter__()
@@ -143,44 +153,83 @@ class SavedTensors:
                 self._is_open = False
                 self._patches.__exit__()
             self._stored.clear()
+            self._checksums.clear()
 
     def _follow(self, patches: Patches) -> None:
         import torch
 
         def compared(original: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(original)
-            def backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-                self._compare(outputs)
-                return original(outputs, *args, **kwargs)
+            def backward(
+                outputs: Any,
+                gradients: Any,
+                keep: bool,
+                create: bool,
+                inputs: Any = (),
+                *args: Any,
+                **kwargs: Any,
+            ) -> Any:
+                self._compare(_executed(outputs, inputs), is_retained=bool(keep))
+                return original(outputs, gradients, keep, create, inputs, *args, **kwargs)
 
             return backward
 
         patches.wrap(torch.autograd, "_engine_run_backward", compared)
 
-    def _compare(self, outputs: Any) -> None:
-        """Report a graph's saved tensors to which earlier launches have stored."""
+    def _compare(self, nodes: Iterable[Any], *, is_retained: bool) -> None:
+        """Report tensors that nodes have saved and to which earlier launches have stored.
+
+        Args:
+            nodes: The nodes that a backward pass will execute.
+            is_retained: True if another pass may follow.
+        """
         thread = threading.get_ident()
         by_storage: defaultdict[int, list[_Stored]] = defaultdict(list)
         with self._lock:
             for stored in self._stored.values():
                 if stored.thread == thread:
                     by_storage[stored.region.storage[0]].append(stored)
-        if not by_storage:
+        if not by_storage and not is_retained:
             return
-        last = max(stored.sequence for own in by_storage.values() for stored in own)
+        last = max((stored.sequence for own in by_storage.values() for stored in own), default=0)
         reported: set[int] = set()
-        for node in _nodes(outputs):
-            if node._sequence_nr() >= last:
+        for node in nodes:
+            sequence = node._sequence_nr()
+            if sequence >= last and not is_retained:
                 continue
-            for tensor in _saved(node):
+            for position, tensor in enumerate(_saved(node)):
+                key = (thread, sequence, position)
                 for stored in by_storage.get(start_of(tensor) or 0, ()):
                     if (
                         id(stored) not in reported
                         and stored.is_after(node)
                         and _overlaps(stored, tensor)
+                        and self._has_changed(key, tensor)
                     ):
                         reported.add(id(stored))
                         self._report(_completed(stored.finding, node))
+                if is_retained and key not in self._checksums:
+                    with self._lock:
+                        self._checksums[key] = _checksum(tensor)
+                        _forget_oldest(self._checksums)
+
+    def _has_changed(self, key: object, tensor: Any) -> bool:
+        """Return whether a tensor differs from its values in an earlier pass, if there was one."""
+        return key not in self._checksums or self._checksums[key] != _checksum(tensor)
+
+
+def _forget_oldest(remembered: dict[Any, Any]) -> None:
+    """Limit the number of entries of a dictionary."""
+    while len(remembered) > _MOST_REMEMBERED:
+        del remembered[next(iter(remembered))]
+
+
+def _checksum(tensor: Any) -> int | None:
+    """Return a checksum of the memory of a tensor; None if it is not in host memory."""
+    region = None if plain_storage(tensor) is None else region_of(tensor, tensor)
+    if region is None:
+        return None
+    return zlib.crc32(memory(*region.view)) if region.view[0] < region.view[1] else 0
 
 
 def _functions_around() -> tuple[frozenset[int], frozenset[type]]:
@@ -225,16 +274,42 @@ def _version(tensor: Any) -> int | None:
         return None
 
 
-def _nodes(outputs: Any) -> Iterator[Any]:
-    """Yield the nodes of the graph behind the given tensors or edges."""
-    pending = [getattr(out, "grad_fn", None) or getattr(out, "node", None) for out in outputs]
-    visited: set[Any] = set()
+def _executed(outputs: Iterable[Any], inputs: Sequence[Any]) -> Iterator[Any]:
+    """Yield the nodes that a backward pass executes.
+
+    Args:
+        outputs: The tensors or edges of a graph at which the pass begins.
+        inputs: The tensors or edges whose gradients are needed; if empty, those of all leaves. Only
+            nodes between outputs and inputs are executed.
+    """
+    pending = [_node_of(out) for out in outputs]
+    callers: defaultdict[Any, list[Any]] = defaultdict(list)
+    visited: dict[Any, None] = {}
     while pending:
         node = pending.pop()
         if node is not None and node not in visited:
-            visited.add(node)
-            yield node
-            pending += [following for following, _ in node.next_functions]
+            visited[node] = None
+            for following, _ in node.next_functions:
+                callers[following].append(node)
+                pending.append(following)
+    needed: set[Any] = set()
+    pending = [_node_of(tensor) for tensor in inputs]
+    while pending:
+        for node in callers.get(pending.pop(), ()):
+            if node not in needed:
+                needed.add(node)
+                pending.append(node)
+    yield from (node for node in visited if not inputs or node in needed)
+
+
+def _node_of(output: Any) -> Any:
+    """Return the node at which the gradient of a tensor or an edge arrives; None without one."""
+    from torch.autograd.graph import get_gradient_edge
+
+    node = getattr(output, "grad_fn", None) or getattr(output, "node", None)
+    if node is None and getattr(output, "requires_grad", False):
+        node = get_gradient_edge(output).node  # of a leaf
+    return node
 
 
 def _saved(node: Any) -> Iterator[Any]:

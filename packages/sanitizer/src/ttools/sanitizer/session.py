@@ -131,6 +131,8 @@ class Session:
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
+            if self._saved is not None:
+                self._saved.open()
             if self._watches_allocations:
                 self._watches.enter_context(self._memory)
                 self._outputs.open()
