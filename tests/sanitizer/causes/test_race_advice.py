@@ -113,6 +113,84 @@ def test_blocks_of_a_row_that_overlap(rows: int) -> None:
     )
 
 
+@triton.jit
+def number_heads(o_ptr, stride_b, stride_h, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    row = o_ptr + tl.program_id(0) * stride_b + tl.program_id(1) * stride_h
+    tl.store(row + offs, offs + 1000 * tl.program_id(1), mask=offs < n)
+
+
+@triton.jit
+def number_blocks(o_ptr, n, STEP: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * STEP + tl.arange(0, BLOCK)
+    tl.store(o_ptr + offs, offs + 1000 * tl.program_id(0), mask=offs < n)
+
+
+@triton.jit
+def number_tiles(o_ptr, stride, BM: tl.constexpr, BN: tl.constexpr):
+    rows = tl.program_id(0) * BN + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    at = rows[:, None] * stride + columns[None, :]
+    tl.store(o_ptr + at, at + tl.program_id(0))
+
+
+@triton.jit
+def number_chunks(o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    for k in range(0, n, 32):
+        at = tl.program_id(0) * 32 + k + offs
+        tl.store(o_ptr + at, at + 1000 * tl.program_id(0), mask=offs < 32)
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.int32)
+
+
+def test_a_wrong_stride_of_an_inner_dimension() -> None:
+    race = race_of(number_heads, (2, 3), zeros(2, 3, 48), 144, 32, 48, BLOCK=64)
+    assert race.help == (
+        "consecutive programs along axis 1 are 32 elements apart, but `o_ptr` has strides "
+        "(144, 48, 1): use its own strides"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "advice"),
+    [
+        ((512,), 8, "advance by 64 lanes for each program"),
+        ((8, 64), 8, "advance by 64 lanes for each program"),
+        ((512,), 9, "correct the stride"),
+        ((512,), 11, "mask the lanes from 48 on, or correct the stride"),
+    ],
+)
+def test_blocks_of_another_size(shape: tuple[int, ...], grid: int, advice: str) -> None:
+    race = race_of(number_blocks, (grid,), zeros(*shape), 512, STEP=48, BLOCK=64)
+    assert race.help == (
+        "consecutive programs along axis 0 are 48 lanes apart, but the tile has 64: " + advice
+    )
+
+
+def test_a_program_id_that_is_multiplied_by_the_size_of_another_axis() -> None:
+    race = race_of(number_tiles, (2, 4), zeros(256, 256), 256, BM=128, BN=64)
+    assert race.help == (
+        "consecutive programs along axis 0 are 64 lanes apart along axis 0 of the tile, but the "
+        "tile has 128: advance by 128 lanes for each program"
+    )
+
+
+def test_rows_of_a_view_that_overlap() -> None:
+    race = race_of(number_heads, (1, 8), zeros(500).unfold(0, 64, 48), 0, 48, 64, BLOCK=64)
+    assert race.help == (
+        "`o_ptr` has strides (48, 1), with which its elements overlap: pass a tensor that does not "
+        "overlap"
+    )
+
+
+def test_lanes_that_are_already_masked() -> None:
+    race = race_of(number_chunks, (4,), zeros(512), 128, BLOCK=64)
+    assert race.help == Racecheck.kinds["overlapping_store"].help
+
+
 def test_an_axis_that_the_kernel_does_not_read() -> None:
     race = race_of(add_one, (2, 3), torch.zeros(64), BLOCK=32)
     assert race.help == (

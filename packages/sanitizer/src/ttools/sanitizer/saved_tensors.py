@@ -229,7 +229,7 @@ def _checksum(tensor: Any) -> int | None:
     region = None if plain_storage(tensor) is None else region_of(tensor, tensor)
     if region is None:
         return None
-    return zlib.crc32(memory(*region.view)) if region.view[0] < region.view[1] else 0
+    return zlib.crc32(memory(*region.view).data) if region.view[0] < region.view[1] else 0
 
 
 def _functions_around() -> tuple[frozenset[int], frozenset[type]]:

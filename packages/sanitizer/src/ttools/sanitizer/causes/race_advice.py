@@ -8,14 +8,18 @@ An atomic or a barrier would only hide such a defect. The advice is given if one
   programs.
 - Both programs compute the same address apart from the terms with their ids, and the step from one
   program to the next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the
-  lanes from 64 on are the elements of the next row.
+  lanes from 64 on are the elements of the next row. The advice depends on the strides of the tensor
+  and on whether the programs would reach all of its elements without the common lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from ttools.core.findings.causes import Cause
+from ttools.core.spec import TensorSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
 from ttools.ir import Module, Operation, shape_of
@@ -52,7 +56,7 @@ def race_advice(
     return (
         _of_grid(checked, differing)
         or _of_loops(checked, operations)
-        or _of_strides(checked, operations, programs, differing)
+        or _of_strides(checked, tuple(zip(operations, accesses, strict=True)), differing)
     )
 
 
@@ -94,19 +98,17 @@ def _of_loops(checked: CheckedLaunch, operations: Sequence[Operation | None]) ->
 
 def _of_strides(
     checked: CheckedLaunch,
-    operations: Sequence[Operation | None],
-    programs: Sequence[Sequence[int]],
+    accesses: Sequence[tuple[Operation | None, AccessRef]],
     differing: Sequence[int],
 ) -> str:
     """Return advice if consecutive programs are closer to each other than the extent of the tile.
 
     Args:
         checked: The launch in which the race occurs.
-        operations: The two accesses; None if they are unknown.
-        programs: Coordinates of their programs.
+        accesses: The two accesses with their operations; None if these are unknown.
         differing: The axes along which the programs differ.
     """
-    first, second = (_address(checked, op) for op in operations)
+    first, second = (_address(checked, op) for op, _ in accesses)
     if first is None or second is None or len(differing) != 1 or first != second:
         return ""
     (axis,) = differing
@@ -114,7 +116,8 @@ def _of_strides(
     if any(atom[0] not in ("program", "axis", "iteration") for atom in terms):
         return ""
     step = terms.get(("program", axis), 0)
-    apart = abs(programs[0][axis] - programs[1][axis])
+    ids = [checked.spec.coordinates(access.program)[axis] for _, access in accesses]
+    apart = abs(ids[0] - ids[1])
     overlapping = [
         (factor, int(str(atom[1])), int(str(atom[2])))
         for atom, factor in terms.items()
@@ -125,29 +128,122 @@ def _of_strides(
         return ""
     factor, tile_axis, extent = max(overlapping)
     lanes = step // factor
+    if all(_coordinate(op, access.lane, tile_axis) < lanes for op, access in accesses):
+        return ""  # a mask already separates the tiles
+    where = f" along axis {tile_axis} of the tile" if len(_shape(accesses[0][0])) > 1 else ""
+    advice = ""
     argument = checked.spec.argument(first.parameter)
-    tensor = argument.tensor if argument is not None else None
-    if argument is not None and tensor is not None and len(tensor.shape) > 1:
-        strides = [
-            stride * tensor.itemsize
-            for stride, length in zip(tensor.strides, tensor.shape, strict=True)
-            if length > 1 and stride * tensor.itemsize > factor
-        ]
-        # If other program ids or loops advance by all of these strides, such as a program id by
-        # rows, the programs along this axis divide a row into blocks.
-        others = [other for atom, other in terms.items() if atom != ("program", axis)]
-        is_block = all(any(other % stride == 0 for other in others) for stride in strides)
-        if not is_block and not any(step % stride == 0 for stride in strides):
-            return (
-                f"consecutive programs along axis {axis} are {step // tensor.itemsize:,} elements "
-                f"apart, but `{argument.name}` has strides ({', '.join(map(str, tensor.strides))}):"
-                " use its own strides"
-            )
-    where = f" along axis {tile_axis} of the tile" if len(_shape(operations[0])) > 1 else ""
+    if argument is not None and argument.tensor is not None:
+        others = {atom: other for atom, other in terms.items() if atom != ("program", axis)}
+        blocks = _Blocks(argument.tensor, checked.spec.grid, axis, step, factor, extent, others)
+        if wrong := blocks.wrong_strides(argument.name):
+            return wrong
+        advice = blocks.advice()
     return (
         f"consecutive programs along axis {axis} are {lanes:,} lanes apart{where}, but the tile "
-        f"has {extent:,}: mask the lanes from {lanes:,} on, or correct the stride"
+        f"has {extent:,}: " + (advice or f"mask the lanes from {lanes:,} on, or correct the stride")
     )
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Overlapping parts of a tensor that consecutive programs access.
+
+    Attributes:
+        tensor: The tensor.
+        grid: Grid of the launch.
+        axis: Axis of the grid along which the parts follow each other.
+        step: Distance of consecutive parts in bytes.
+        factor: Distance of consecutive lanes in bytes.
+        extent: Number of lanes of a part.
+        others: The other terms of the address, in bytes.
+    """
+
+    tensor: TensorSpec
+    grid: Sequence[int]
+    axis: int
+    step: int
+    factor: int
+    extent: int
+    others: Mapping[tuple[object, ...], int]
+
+    @property
+    def dimensions(self) -> list[tuple[int, int]]:
+        """Stride in bytes and length of dimensions with several elements, by descending stride."""
+        dims = zip(self.tensor.strides, self.tensor.shape, strict=True)
+        own = [(stride * self.tensor.itemsize, length) for stride, length in dims if length > 1]
+        return sorted(own, reverse=True)
+
+    def wrong_strides(self, name: str) -> str:
+        """Return advice if the programs do not use the tensor's strides, or if these overlap."""
+        own = [stride for stride, _ in self.dimensions if stride > self.factor]
+        strides = f"`{name}` has strides ({', '.join(map(str, self.tensor.strides))})"
+        if self._overlaps_itself() and any(self.step % stride == 0 for stride in own):
+            return (
+                f"{strides}, with which its elements overlap: pass a tensor that does not overlap"
+            )
+        if self._uses_strides() or self._divides(prod(self.tensor.shape)):
+            return ""
+        return (
+            f"consecutive programs along axis {self.axis} are "
+            f"{self.step // self.tensor.itemsize:,} elements apart, but {strides}: use its own "
+            "strides"
+        )
+
+    def advice(self) -> str:
+        """Return advice if the parts would leave gaps in the tensor without their common lanes."""
+        length = dict(self.dimensions).get(self.factor, 0)
+        if not self._uses_strides():
+            length = prod(self.tensor.shape)
+        programs = self.grid[self.axis]
+        if programs * (self.step // self.factor) >= length:
+            return ""
+        if programs == -(-length // self.extent):
+            return f"advance by {self.extent:,} lanes for each program"
+        return "correct the stride"
+
+    def _divides(self, length: int) -> bool:
+        """Return whether the number of programs follows from the number of elements."""
+        parts = (self.extent, self.step // self.factor)
+        return self.grid[self.axis] in [-(-length // part) for part in parts]
+
+    def _overlaps_itself(self) -> bool:
+        """Return whether a dimension of the tensor has elements within the extent of others."""
+        extent = self.tensor.itemsize
+        for stride, length in reversed(self.dimensions):
+            if stride < extent:
+                return True
+            extent += stride * (length - 1)
+        return False
+
+    def _uses_strides(self) -> bool:
+        """Return whether the programs advance along the larger dimensions by their strides.
+
+        This is also true if the other terms of the address do so, for example because a program id
+        is multiplied by the stride of the rows; then, the parts are blocks of a row. A term belongs
+        to the dimension with the largest stride that divides it. It also advances along larger
+        dimensions if it exceeds its own.
+        """
+        strides = [stride for stride, _ in self.dimensions if stride > self.factor]
+        if any(self.step % stride == 0 for stride in strides):
+            return True
+        advanced = set()
+        for atom, other in self.others.items():
+            advanced.add(next((stride for stride in strides if other % stride == 0), 0))
+            if atom[0] != "axis" and other > 0:
+                extent = other * self.grid[int(str(atom[1]))] if atom[0] == "program" else None
+                advanced |= {
+                    stride
+                    for stride in strides
+                    if stride % other == 0 and (extent is None or extent > stride)
+                }
+        return advanced.issuperset(strides)
+
+
+def _coordinate(op: Operation | None, lane: int, axis: int) -> int:
+    """Return the coordinate of a lane along an axis of the tile."""
+    shape = _shape(op)
+    return lane // prod(shape[axis + 1 :]) % shape[axis]
 
 
 def _shape(op: Operation | None) -> tuple[int, ...]:
