@@ -68,7 +68,7 @@ def test_the_number_of_shapes_that_need_no_mask() -> None:
             a, b = torch.rand(64, length).half(), torch.rand(length, 64).half()
             product_kernel[(1,)](a, b, torch.empty(64, 64), length, EVEN=False, B=64)
     first, _ = [hint for hint in prof.analyse().advice if hint.kind == "idle_mask"]
-    assert "no lane in 2 of 3 shapes; " in first.evidence
+    assert "no lane in 2 of 3 launch signatures; " in first.evidence
 
 
 TTIR = """

@@ -506,8 +506,12 @@ def _idle_masks(evidence: Evidence, alike: Sequence[Evidence]) -> Hints:
     lines = "this line" if len(idle) == 1 else "these lines"
     for place in idle:
         used = [line for other in alike if (line := _line(other, place)) is not None]
-        shapes = sum(not line.masked_off for line in used)
-        where = "in this launch" if len(used) < 2 else f"in {shapes} of {len(used)} shapes"
+        idle_count = sum(not line.masked_off for line in used)
+        where = (
+            "in this launch"
+            if len(used) < 2
+            else f"in {idle_count} of {len(used)} launch signatures"
+        )
         sentence = (
             f"the mask holds back no lane {where}; without masks in {lines}, the kernel executes "
             f"{share:.0%} fewer instructions"
