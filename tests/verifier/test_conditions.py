@@ -47,6 +47,7 @@ def described(test: Test, tries: int = 40, **sizes: int) -> tuple[str, int]:
         (lambda p: p["N"] % 16 != 0, {}, "N % 16 != 0"),
         (lambda p: p["N"] % 64 != 0, {}, "N % 64 != 0"),
         (lambda p: p["M"] > p["N"], {"M": 2}, "M > N"),
+        (lambda p: p["N"] > p["group"], {"N": 17}, "N > group"),
     ],
 )
 def test_the_simplest_condition_is_found(test: Test, sizes: dict[str, int], condition: str) -> None:

@@ -138,7 +138,7 @@ def test_identical_code_of_two_lines_is_not_merged(sampling: _Sampling) -> None:
         lines[first + next(n for n, line in enumerate(two_dots_kernel.raw_src) if text in line)]
         for text in ("y = tl.dot", "z = tl.dot")
     )
-    assert often > 3 * once
+    assert often > 3 * once > 0
 
 
 @triton.jit

@@ -87,10 +87,13 @@ class _Grid:
         return False in [self.outcome({name: value}) for value in values]
 
     def nearest(self, name: str, values: list[Any]) -> list[Any]:
-        """Return a few of the values, including the one in the case."""
+        """Return a few of the values: the one in the case, the one below it, and some above it.
+
+        The case is reduced, so larger values tell more about the failure than smaller ones.
+        """
         own = self._own(name)
         at = values.index(own) if own in values else 0
-        first = min(max(0, at - _MOST_COMBINED // 2), max(0, len(values) - _MOST_COMBINED))
+        first = min(max(0, at - 1), max(0, len(values) - _MOST_COMBINED))
         return values[first : first + _MOST_COMBINED]
 
     def outcome(self, changed: dict[str, Any]) -> bool | None:

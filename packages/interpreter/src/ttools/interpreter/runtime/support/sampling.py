@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ _MOST = 1 << 16
 #: Constants CLOCK_MONOTONIC and SIGEV_THREAD_ID of `timer_create`.
 _MONOTONIC, _TO_THREAD = 1, 4
 _WITH_CONTEXT, _RESTART = 4, 0x10000000
+#: The fractional parts of its multiples are distributed evenly.
+_GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 class _Action(ctypes.Structure):
@@ -81,6 +84,7 @@ class Samples:
     def __init__(self) -> None:
         self._buffer = np.zeros(_MOST, np.uint64)
         self._count = 0
+        self._contexts = 0
 
     @property
     def addresses(self) -> NDArray[np.uint64]:
@@ -90,6 +94,10 @@ class Samples:
     @contextmanager
     def taking(self, interval_s: float) -> Iterator[None]:
         """Sample the calling thread periodically while the context is active.
+
+        The time of the first sample differs between contexts: it visits the interval evenly.
+        Otherwise, code that is not much longer than the interval would be sampled at the same
+        places in each context.
 
         Args:
             interval_s: Seconds between two samples.
@@ -107,9 +115,10 @@ class Samples:
             blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {_SIGNAL})
             _check(c.sigaction(int(_SIGNAL), ctypes.byref(action), ctypes.byref(before)))
             try:
-                with _timer(c, interval_s):
+                with _timer(c, interval_s, (1 + self._contexts) * _GOLDEN_RATIO % 1):
                     yield
             finally:
+                self._contexts += 1
                 # Consume pending signals first, because the default action terminates the process.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {_SIGNAL})
                 while _SIGNAL in signal.sigpending():
@@ -121,13 +130,14 @@ class Samples:
 
 
 @contextmanager
-def _timer(c: Any, interval_s: float) -> Iterator[None]:
+def _timer(c: Any, interval_s: float, phase: float) -> Iterator[None]:
+    """Send the signal periodically; the first one after a fraction `phase` of the interval."""
     event = _Event(None, int(_SIGNAL), _TO_THREAD, threading.get_native_id())
     timer = ctypes.c_void_p()
     _check(c.timer_create(_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)))
     try:
-        whole, part = divmod(max(1, round(interval_s * 1e9)), 1_000_000_000)
-        period = (ctypes.c_long * 4)(whole, part, whole, part)
+        times = (divmod(max(1, round(t * 1e9)), 1_000_000_000) for t in (interval_s, interval_s * phase))
+        period = (ctypes.c_long * 4)(*chain.from_iterable(times))
         _check(c.timer_settime(timer, 0, period, None))
         yield
     finally:
