@@ -17,20 +17,25 @@ from ttools.core.compilation.reduction import Compiler
 from ttools.core.compilation.standalone import standalone_kernel
 from ttools.core.errors import UsageError
 from ttools.core.gpus.targets import read_target
-from ttools.core.triton_versions import begin_compilation
+from ttools.core.triton_versions import begin_compilation, triton_version
 
 FACTOR = tl.constexpr(5)
 UNWRITABLE = helper_module.Unwritable()
 
 
 @triton.jit
-def many_names(x_ptr, n, *, DTYPE: tl.constexpr, SHAPE: tl.constexpr, BLOCK: tl.constexpr = 64):
+def many_names(x_ptr, n, DTYPE: tl.constexpr, SHAPE: tl.constexpr, BLOCK: tl.constexpr = 64):
     """Use functions and constants of several modules."""
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n).to(DTYPE)
     x = helper_module.tripled(x) + imported_name(x) * FACTOR
     x = tl.reshape(x, SHAPE)
     tl.store(x_ptr + tl.reshape(offsets, SHAPE), x + tl.sum(x, 0)[None, :])
+
+
+@triton.jit
+def with_keywords(x_ptr, *, BLOCK: tl.constexpr = 64):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
 
 
 @triton.jit
@@ -93,6 +98,12 @@ def test_functions_of_other_modules_are_included(tmp_path: Path) -> None:
     assert kernel.options == (("num_warps", "2"),)
     with Compiler(read_target("sm_90"), 200.0) as compiler:
         assert compiler.compile(kernel, "ttir") is None
+
+
+@pytest.mark.skipif(triton_version() < (3, 9), reason="Triton has no keyword-only parameters")
+def test_keyword_only_parameters_become_ordinary_ones(tmp_path: Path) -> None:
+    source = source_of_signature(with_keywords, "*fp32,32", {})
+    assert "def with_keywords(x_ptr, BLOCK: " in _assert_same_code(source, tmp_path)
 
 
 def test_closures_are_written_as_globals(tmp_path: Path) -> None:

@@ -136,7 +136,9 @@ def _timer(c: Any, interval_s: float, phase: float) -> Iterator[None]:
     timer = ctypes.c_void_p()
     _check(c.timer_create(_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)))
     try:
-        times = (divmod(max(1, round(t * 1e9)), 1_000_000_000) for t in (interval_s, interval_s * phase))
+        times = (
+            divmod(max(1, round(t * 1e9)), 1_000_000_000) for t in (interval_s, interval_s * phase)
+        )
         period = (ctypes.c_long * 4)(*chain.from_iterable(times))
         _check(c.timer_settime(timer, 0, period, None))
         yield
