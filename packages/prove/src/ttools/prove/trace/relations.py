@@ -73,7 +73,7 @@ def candidates(
     """
     launch = template.launch
     others = [other for other in launches if other.function is launch.function]
-    names = {*size_names(launch).values(), *template.sizes}
+    names = dict.fromkeys([*size_names(launch).values(), *template.sizes])
     symbols = {name: Symbol(name, "size", SIZE) for name in names}
     values = {name: as_expr(symbol) for name, symbol in symbols.items()}
     used = {name for relation in template.relations for name in relation.formula.names}

@@ -395,7 +395,7 @@ def _store(execution: Execution, match: re.Match[str]) -> Value:
 
 
 _ACCESS = re.compile(
-    r"(?:@\$(?P<predicate>\d+) )?(?P<verb>ld|st)\.(?P<space>global|shared)"
+    r"(?:@\$(?P<predicate>\d+) )?(?P<verb>ld|st)\.(?P<space>global|shared)(?:::cta)?"
     r"(?:\.(?:relaxed|weak|cta|gpu|L1::\w+|L2::\w+))*(?:\.v(?P<count>\d))?\.b32 "
     r"(?P<operands>[^;]*);$"
 )
