@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.core.findings.edits import edit_of
+from ttools.core.findings.edits import edit_of, similar_mask
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.reports.registry import write_report
@@ -46,6 +46,7 @@ def corrected(found: Finding) -> str | None:
     return lines[edit.line - 1].strip()
 
 
+OTHER = ", with `other=` for the remaining lanes"
 LOAD = "x = tl.load(x_ptr + offs, mask=inside, other=0.0)"
 
 
@@ -135,3 +136,34 @@ def test_the_brief_report_has_a_line_for_each_finding(tmp_path: Path) -> None:
     ]
     empty = json.loads(write_report(Report(findings=()), "brief"))
     assert empty["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "advice"),
+    [
+        (
+            LOAD,
+            "tl.store(out_ptr + offs, x)",
+            "mask the store like the load in line 5: `mask=inside`",
+        ),
+        (
+            "tl.store(out_ptr + offs, 1.0, mask=offs < n)",
+            "x = tl.load(x_ptr + offs)",
+            f"mask the load like the store in line 5: `mask=offs < n`{OTHER}",
+        ),
+        (
+            LOAD,
+            "y = tl.load(y_ptr + offs)",
+            "mask the load like the load in line 5: `mask=inside, other=0.0`",
+        ),
+        (LOAD, "tl.store(out_ptr + offs * 2, x)", None),
+        (LOAD, "tl.store(out_ptr + offs, x, mask=offs < n)", None),
+        (f"{LOAD}; tl.store(y_ptr + offs, x, mask=x > 0)", "tl.store(out_ptr + offs, x)", None),
+    ],
+)
+def test_advice_to_use_the_mask_of_another_access(
+    tmp_path: Path, first: str, second: str, advice: str | None
+) -> None:
+    location = finding(tmp_path / "k.py", first, second).location
+    assert location is not None
+    assert similar_mask(location) == advice

@@ -88,6 +88,13 @@ def grouped_rows(x_ptr, o_ptr, ends_ptr, N, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
+def count_segments(segment_ptr, count_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s = tl.load(segment_ptr + offs, mask=offs < n, other=0)
+    tl.store(count_ptr + s, tl.load(count_ptr + s, mask=offs < n) + 1, mask=offs < n)
+
+
+@triton.jit
 def add_to_segments(x_ptr, segment_ptr, sum_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     m = offs < n
@@ -390,3 +397,13 @@ def test_an_update_without_an_atomic_is_one_cause(segments: int) -> None:
     text = checked.to("text")
     assert text.startswith("`sum_ptr` is updated (line ")
     assert text.count("\n  help: ") == 1
+
+
+def test_errors_of_a_cause_come_before_notes() -> None:
+    segment, counts = torch.arange(200, dtype=torch.int32) % 4, torch.zeros(4, dtype=torch.int32)
+    with sanitize() as checked:
+        count_segments[(4,)](segment, counts, 200, BLOCK=64)
+    assert {finding.severity for finding in checked.findings} > {"error", "note"}
+    (group,) = by_cause(checked.findings)
+    order = [("error", "warning", "note").index(finding.severity) for finding in group]
+    assert order == sorted(order)

@@ -64,21 +64,53 @@ class _Access:
     names: frozenset[str]
 
 
+@dataclass(frozen=True)
+class _Unmasked:
+    """An access without a mask.
+
+    Attributes:
+        function: The function that contains it.
+        own: The access.
+        like: The masked accesses of the function that have the same offsets.
+    """
+
+    function: ast.FunctionDef
+    own: _Access
+    like: tuple[_Access, ...]
+
+
+def similar_mask(location: SourceLocation) -> str | None:
+    """Return advice to give an access the mask of another access with the same offsets.
+
+    Unlike an edit, the advice can be wrong, because the variables in the mask may have other values
+    at the access.
+
+    Args:
+        location: Position of an access without a mask.
+
+    Returns:
+        A sentence, or None if no masked access has the same offsets or if their masks differ.
+    """
+    unmasked = _unmasked(location)
+    if unmasked is None or len({_arguments(access, "store") for access in unmasked.like}) != 1:
+        return None
+    own = unmasked.own
+    model = min(unmasked.like, key=lambda access: access.kind != own.kind)
+    text = _arguments(model, own.kind).removeprefix(", ")
+    advice = f"mask the {own.kind} like the {model.kind} in line {model.call.lineno}: `{text}`"
+    is_undefined = own.kind == "load" and model.other is None
+    return f"{advice}, with `other=` for the remaining lanes" if is_undefined else advice
+
+
 def edit_of(finding: Finding) -> Edit | None:
     """Return the edit that corrects a finding, or None if no correction is certain."""
     location = finding.location
     if finding.kind not in _KINDS or location is None or location.callers:
         return None
-    source = "".join(source_lines(location.file))
-    functions = functions_around(source, location.line)
-    if not functions:
+    unmasked = _unmasked(location)
+    if unmasked is None:
         return None
-    function = functions[-1]
-    accesses = list(_accesses(function))
-    own = next((access for access in accesses if _is_at(access.call, location)), None)
-    if own is None or own.mask is not None or not own.offsets:
-        return None
-    like = [a for a in accesses if a.offsets == own.offsets and a.mask is not None]
+    function, own, like = unmasked.function, unmasked.own, list(unmasked.like)
     if own.kind == "load":
         like = [access for access in like if access.kind == "load"]
     texts = {_arguments(access, own.kind) for access in like}
@@ -96,7 +128,7 @@ def edit_of(finding: Finding) -> Edit | None:
         key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0),
     )
     line, end = last.end_lineno or location.line, last.end_col_offset or 0
-    before = source.splitlines()[line - 1].encode()[:end].decode(errors="ignore")
+    before = source_lines(location.file)[line - 1].encode()[:end].decode(errors="ignore")
     (text,) = texts
     return Edit(
         file=location.file,
@@ -105,6 +137,19 @@ def edit_of(finding: Finding) -> Edit | None:
         text=text,
         title=f"Add `{text.removeprefix(', ')}` to this {own.kind}",
     )
+
+
+def _unmasked(location: SourceLocation) -> _Unmasked | None:
+    """Return the access at a location; None if it has a mask, or if its offsets are unknown."""
+    functions = functions_around("".join(source_lines(location.file)), location.line)
+    if not functions:
+        return None
+    accesses = list(_accesses(functions[-1]))
+    own = next((access for access in accesses if _is_at(access.call, location)), None)
+    if own is None or own.mask is not None or not own.offsets:
+        return None
+    like = (a for a in accesses if a.offsets == own.offsets and a.mask is not None)
+    return _Unmasked(functions[-1], own, tuple(like))
 
 
 def _arguments(access: _Access, kind: str) -> str:

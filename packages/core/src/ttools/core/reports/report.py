@@ -135,12 +135,18 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings by cause, in order of appearance; a finding without a cause is a group."""
+    """Group findings by cause, in order of appearance; a finding without a cause is a group.
+
+    Within a group, errors precede warnings and notes, because only the first one is shown in full.
+    """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = number if finding.cause is None else finding.cause.id
         groups.setdefault(key, []).append(finding)
-    return [tuple(group) for group in groups.values()]
+    return [
+        tuple(sorted(group, key=lambda finding: SEVERITIES.index(finding.severity)))
+        for group in groups.values()
+    ]
 
 
 def cause_text(group: Sequence[Finding]) -> str:

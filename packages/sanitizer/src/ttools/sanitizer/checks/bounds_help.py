@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ttools.core.findings.causes import Cause
+from ttools.core.findings.edits import similar_mask
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
@@ -152,6 +153,8 @@ def _template(outside: Outside) -> str:
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
+    if site.location is not None and (advice := similar_mask(site.location)) is not None:
+        return _literal(advice)
     wide = sum(extent > 1 for extent in site.shape)
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 
@@ -162,7 +165,7 @@ def _named_mask(outside: Outside) -> str | None:
         template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
         return template.format(mask=mask.name, line=mask.location.line)
     if outside.local is not None:
-        return outside.local.text.replace("{", "{{").replace("}", "}}")
+        return _literal(outside.local.text)
     return None
 
 
@@ -186,6 +189,11 @@ def _masked(cause: Cause | None) -> str:
         text = _UNBOUNDED.format(cause.phrase)
     else:
         text = _wide_mask_help(cause, "tensor")
+    return _literal(text)
+
+
+def _literal(text: str) -> str:
+    """Return a template for a text that may contain braces."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

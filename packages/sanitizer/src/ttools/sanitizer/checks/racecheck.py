@@ -524,6 +524,7 @@ def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Findin
     owner = check.checked.addresses.owner(shared.first.address, through=probe.parameter)
     argument = spec.argument(probe.parameter if owner is None else owner)
     name = f" of `{argument.name}`" if argument else ""
+    cause = cause_of_update(check.checked, [probe.location], probe.parameter)
     return check.finding(
         "overlapping_store",
         f"lanes of one store write to the same element{name}, always with the same values",
@@ -536,7 +537,8 @@ def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Findin
         notes=(OTHER_DATA,),
         count=shared.count,
         programs=shared.programs,
-        help=_HELP_LANES,
+        cause=cause,
+        help=_HELP_LANES if cause is None else update_help(cause),
     )
 
 
