@@ -55,6 +55,25 @@ def conjunctions(x_ptr, y_ptr, o_ptr, M, N, s, BM: tl.constexpr, BN: tl.constexp
 
 
 @triton.jit
+def top_k(x_ptr, values_ptr, indices_ptr, n, K: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + lanes, mask=lanes < n, other=-float("inf"))
+    for k in range(K + 1):
+        best = tl.argmax(x, axis=0)
+        tl.store(values_ptr + row * K + k, tl.max(x, axis=0))
+        tl.store(indices_ptr + row * K + k, best)
+        x = tl.where(lanes == best, -float("inf"), x)
+
+
+@triton.jit
+def overlapping_rows(out_ptr, K: tl.constexpr):
+    row = tl.program_id(0) % 4  # two programs store each row
+    for k in range(K):
+        tl.store(out_ptr + (row + 4) * 4 + k, 1.0 * tl.program_id(0))
+
+
+@triton.jit
 def load_masked(p, offs, m):
     return tl.load(p + offs, mask=m, other=0)
 
@@ -253,6 +272,28 @@ def test_an_index_that_the_mask_does_not_bound_is_the_cause() -> None:
         assert [name for name, _ in finding.variables[:3]] == ["rk", "k", "K"]
         assert len(finding.variables) <= 8
         assert "does not bound `rk`" in str(finding.help)
+
+
+def test_a_loop_with_too_many_iterations_is_the_cause_of_its_races() -> None:
+    values, indices = torch.empty(8, 4), torch.empty(8, 4, dtype=torch.int32)
+    (group,) = grouped(top_k, (8,), torch.randn(8, 100), values, indices, 100, K=4, BLOCK=128)
+    line = top_k.starting_line_number + 5
+    assert cause_text(group) == (
+        f"loop `for k in range(K + 1)` (line {line}) runs too far; 2 accesses leave their tensors; "
+        "2 races follow"
+    )
+    advice = f"let `for k in range(K + 1)` (line {line}) end before `k` leaves the tensor"
+    assert [finding.help for finding in group] == [
+        *[f"{advice}, or mask the store"] * 2,
+        *[f"{advice}; without these iterations, the accesses do not conflict"] * 2,
+    ]
+
+
+def test_races_of_other_iterations_are_not_caused_by_the_loop() -> None:
+    out = torch.empty(8, 4)
+    groups = grouped(overlapping_rows, (8,), out, K=5)
+    kinds = [(finding.kind, finding.cause is None) for group in groups for finding in group]
+    assert kinds == [("oob_store", False), ("overlapping_store", True)]
 
 
 @pytest.mark.parametrize(("rows", "stride"), [(1, 50), (4, 50), (4, 64)])

@@ -164,7 +164,7 @@ def cause_text(group: Sequence[Finding]) -> str:
         "barrier": f"a barrier is missing before `{cause.source}`{line}",
         "update": f"`{cause.name}` is updated{line} by a load and a store, not by an atomic",
     }
-    parts = [texts[cause.kind]]
+    parts = [f"loop `{cause.source}`{line} runs too far" if cause.is_loop else texts[cause.kind]]
     if accesses:
         one = len(accesses) == 1
         leaving = counted(len(accesses), "access", "accesses")

@@ -43,6 +43,7 @@ _UNBOUNDED = "the mask does not bound {}: also compare it with the extent of thi
 _SCALAR = (
     "perform the {access} only if its index is in range, for example with `mask={index} < {bound}`"
 )
+_OR_MASK = ", or mask the {access}"
 _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
@@ -152,6 +153,8 @@ def _template(outside: Outside) -> str:
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
+    if outside.cause is not None and outside.cause.is_loop:
+        return _escaped(outside.cause.loop_help) + _OR_MASK
     wide = sum(extent > 1 for extent in site.shape)
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 
@@ -162,7 +165,7 @@ def _named_mask(outside: Outside) -> str | None:
         template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
         return template.format(mask=mask.name, line=mask.location.line)
     if outside.local is not None:
-        return outside.local.text.replace("{", "{{").replace("}", "}}")
+        return _escaped(outside.local.text)
     return None
 
 
@@ -186,6 +189,11 @@ def _masked(cause: Cause | None) -> str:
         text = _UNBOUNDED.format(cause.phrase)
     else:
         text = _wide_mask_help(cause, "tensor")
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """Return a template that contains a text without names to fill in."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
