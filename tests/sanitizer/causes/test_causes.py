@@ -74,6 +74,14 @@ def overlapping_rows(out_ptr, K: tl.constexpr):
 
 
 @triton.jit
+def fill(o_ptr, N, M, stride, other_stride, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (rows[:, None] < N) & (columns[None, :] < M)
+    tl.store(o_ptr + rows[:, None] * stride + columns[None, :] * other_stride, 1.0, mask=mask)
+
+
+@triton.jit
 def load_masked(p, offs, m):
     return tl.load(p + offs, mask=m, other=0)
 
@@ -294,6 +302,32 @@ def test_races_of_other_iterations_are_not_caused_by_the_loop() -> None:
     groups = grouped(overlapping_rows, (8,), out, K=5)
     kinds = [(finding.kind, finding.cause is None) for group in groups for finding in group]
     assert kinds == [("oob_store", False), ("overlapping_store", True)]
+
+
+_SWAPPED = "the mask compares the index along axis 0 of `o_ptr` with `N` = 40, the extent of axis 1"
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        (
+            (40, 20),
+            ", and the index along axis 1 with `M` = 20: did you swap `N` and `M`?",
+        ),
+        ((40, 40), ": compare it with the extent of axis 0, which is 20"),
+    ],
+)
+def test_swapped_limits_of_two_axes_are_named(limits: tuple[int, int], advice: str) -> None:
+    out = torch.empty(20, 40)
+    (group,) = grouped(fill, (2, 2), out, *limits, *out.stride(), BLOCK=32)
+    (finding,) = [finding for finding in group if finding.kind == "oob_store"]
+    assert finding.help == f"{_SWAPPED}{advice}"
+
+
+def test_limits_of_a_square_tensor_are_not_swapped() -> None:
+    out = torch.empty(40, 40)
+    (group,) = grouped(fill, (2, 2), out, 42, 40, *out.stride(), BLOCK=32)
+    assert "axis" not in str(group[0].help)
 
 
 @pytest.mark.parametrize(("rows", "stride"), [(1, 50), (4, 50), (4, 64)])

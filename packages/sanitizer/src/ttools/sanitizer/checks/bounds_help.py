@@ -68,6 +68,8 @@ class Outside:
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
         local: The mask of the access if it ignores a part of the address, or None.
+        swapped: A sentence on an axis that the mask compares with the extent of another one, or
+            an empty text.
         remainders: Names of the variables that the kernel assigns a remainder.
     """
 
@@ -82,6 +84,7 @@ class Outside:
     cause: Cause | None = None
     forgotten: UnusedMask | None = None
     local: LocalMask | None = None
+    swapped: str = ""
     remainders: Collection[str] = ()
 
 
@@ -160,13 +163,13 @@ def _template(outside: Outside) -> str:
 
 
 def _named_mask(outside: Outside) -> str | None:
-    """Return advice that names a mask which is unused or ignores a part of the address."""
+    """Return advice on a mask which is unused, ignores a part of the address or mixes up axes."""
     if (mask := outside.forgotten) is not None:
         template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
         return template.format(mask=mask.name, line=mask.location.line)
     if outside.local is not None:
         return _escaped(outside.local.text)
-    return None
+    return _escaped(outside.swapped) or None
 
 
 def _negative_index(outside: Outside) -> str | None:
