@@ -89,7 +89,7 @@ def test_the_sanitizer_reports_the_access_instead(script: Path) -> None:
     result = run("sanitize", script=script)
     assert result.returncode == 1
     assert "survived" in result.stdout + result.stderr
-    assert "error[oob_store]: out-of-bounds" in result.stdout
+    assert "error[oob_store]:" in result.stdout
 
 
 def test_a_record_of_the_crashing_launch_is_kept(script: Path) -> None:

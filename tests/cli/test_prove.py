@@ -181,3 +181,45 @@ def test_a_script_that_requires_plain_integers_runs_without_tracing(
     assert result.stdout.count("copied") == 1
     assert result.returncode == 3
     assert "as computed by the script: " in result.stdout
+
+
+_FAILS = """
+import sys, torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+x = torch.zeros(1000)
+if sys.argv[1] == "late":
+    copy_kernel[(4,)](x, torch.empty_like(x), 1000, BLOCK=256)
+if sys.argv[1] != "never":
+    raise ValueError("no file `sizes`\\nin this folder")
+"""
+
+
+def test_a_script_that_fails_is_not_proved(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text(_FAILS)
+    sizes = ("--sizes", "n=1:1000")
+    early = ttools("prove", *sizes, "--script", "fails.py", "early")
+    assert (early.returncode, early.stdout) == (1, "")
+    assert early.stderr.endswith(
+        "error: nothing was proved: the script failed with ValueError: no file `sizes`\n"
+    )
+    late = ttools("prove", *sizes, "--script", "fails.py", "late")
+    assert late.returncode == 1
+    assert "`copy_kernel`: proved for n = 1 to 1,000" in late.stdout
+    reason = "launches that the script had not made when it failed with ValueError: no file `sizes`"
+    assert reason in " ".join(late.stdout.split())
+    assert "\nunknown: no finding; checked n = 1 to 1,000\n" in late.stdout
+
+
+def test_a_script_without_launches_is_not_proved(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text(_FAILS)
+    result = ttools("prove", "--require-proof", "--script", "fails.py", "never")
+    assert result.returncode == 4
+    assert "unknown: no launch with known sizes was recorded\n" in result.stdout
+    assert ": proved" not in result.stdout

@@ -289,6 +289,8 @@ def test_a_failure_of_the_sanitizer_names_the_check():
     text = "k.py:12:17: error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
     outcome = classify(pytest.fail.Exception(text))
     assert outcome == ("wrong", "error[oob_load]", "out-of-bounds load of 4 bytes from `x_ptr`")
+    wrapped = text.replace("4 bytes from", "4 bytes\n  from").replace("   12", "  120")
+    assert classify(pytest.fail.Exception(wrapped)) == outcome
     assert classify(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
     assert classify(AssertionError(text))[:2] == ("wrong", "AssertionError")
 

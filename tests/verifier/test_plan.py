@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
-from ttools.verifier.cases.domain import Domain, entries_of
+from ttools.verifier.cases.domain import Domain, entries_of, example_of_inputs
 from ttools.verifier.cases.plan import Plan
 from ttools.verifier.cases.values import changed
 from ttools.verifier.strategies import arguments_of
@@ -140,3 +140,14 @@ def test_graded_values_differ_in_equal_rows() -> None:
     scales = changed(torch.ones(12, 32), "graded", is_finite=True)
     assert scales.unique().numel() == scales.numel()
     assert bool(((scales >= 0.5) & (scales <= 1.5)).all())
+
+
+def test_example_of_inputs() -> None:
+    def reference(x: Any, w: Any, b: Any, y: Any, eps: float = 1e-5, **options: Any) -> None: ...
+
+    tensors = ", ".join(f'"{name}": torch.randn(M, N)' for name in "xwb")
+    assert example_of_inputs(reference, ["M", "N"], seeded=True) == (
+        f"`def inputs(M, N, seed): return {{{tensors}, …}}` with "
+        '`DOMAIN = {"M": (1, 1000), "N": (1, 1000)}`'
+    )
+    assert '{"x": torch.randn(n)}' in example_of_inputs(dict, [], seeded=False)

@@ -180,9 +180,14 @@ def test_files_that_require_a_gpu_when_they_are_loaded(tmp_path: Path) -> None:
 
 
 def test_usage_errors(tmp_path: Path) -> None:
-    (tmp_path / "bare.py").write_text("import torch\ndef inputs():\n    return torch.ones(3)\n")
-    with pytest.raises(UsageError, match=r"inputs\(\) returned Tensor, not a dictionary"):
+    bare = "import torch\ndef inputs():\n    yield {'x': torch.ones(3)}\n"
+    (tmp_path / "bare.py").write_text(bare)
+    with pytest.raises(
+        UsageError, match=r"inputs\(\) returned generator, not a dictionary"
+    ) as info:
         verify(f"{FILE}:right", f"{FILE}:reference", f"{tmp_path}/bare.py:inputs")
+    example = '`def inputs(n): return {"x": torch.randn(n)}` with `DOMAIN = {"n": (1, 1000)}`'
+    assert str(info.value).endswith(f"keyword arguments for one case; for example, {example}")
     with pytest.raises(UsageError, match="there is no file"):
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")
     with pytest.raises(UsageError, match="must be a module-level function"):

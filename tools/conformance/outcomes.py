@@ -132,13 +132,14 @@ def _lacks_module(error: BaseException) -> str | None:
     return f"the Python module `{name}` is not installed"
 
 
-_FINDING = re.compile(r": ((?:error|warning)\[\w+\]): (.*)")
+#: The message of a finding may continue on indented lines, up to the source line.
+_FINDING = re.compile(r": ((?:error|warning)\[\w+\]):\s+(.*(?:\n  (?!\s|\d+ \|).*)*)")
 
 
 def finding(error: BaseException) -> tuple[str, str] | None:
     """Return check and message of the first finding for which the sanitizer fails a test."""
     match = _FINDING.search(str(error)) if type(error).__name__ == "Failed" else None
-    return (match[1], match[2]) if match else None
+    return (match[1], " ".join(match[2].split())) if match else None
 
 
 Rule = Callable[[BaseException], "str | None"]

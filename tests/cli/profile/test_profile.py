@@ -91,6 +91,34 @@ FORMS = SCRIPT.replace(
 )
 
 
+_QUANTISE = """\
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def quantise_kernel(x_ptr, q_ptr, scale_ptr, columns, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * columns + lanes, mask=lanes < columns, other=0.0)
+    scale = tl.max(tl.abs(x), axis=0) / 127.0
+    q = tl.floor(x / scale)
+    tl.store(q_ptr + tl.program_id(0) * columns + lanes, q.to(tl.int8), mask=lanes < columns)
+    tl.store(scale_ptr + tl.program_id(0), scale)
+
+quantise_kernel[(4,)](
+    torch.ones(4, 100), torch.empty(4, 100, dtype=torch.int8), torch.empty(4), 100, BLOCK=128
+)
+"""
+
+
+def test_operations_of_a_kernel_without_flops(called_ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "quantise.py").write_text(_QUANTISE)
+    result = called_ttools("profile", "quantise.py")
+    assert result.returncode == 0, result.stderr
+    # Each program divides 128 elements and the maximum, which it determines by 127 comparisons.
+    work = "a launch does 0 flop, 516 divisions, 508 comparisons, 2.02 kB requested"
+    assert work in " ".join(result.stdout.split())
+
+
 def test_launch_signatures_are_reported_separately(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
     words = ("profile", "--gpu", "h200", "--format", "json", "--output", "p.json", "forms.py")

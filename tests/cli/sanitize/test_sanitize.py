@@ -434,8 +434,8 @@ def test_outputs_of_a_ttir_file_that_no_program_writes(ttools: Run, tmp_path: Pa
     assert result.returncode == 1
     golden = """\
 True
-unwritten.py:10:5: error[unwritten_output]: 40 of 1,000 elements of `out_ptr` were never written, \
-and the host reads them at line 15
+unwritten.py:10:5: error[unwritten_output]: 40 of 1,000 elements of `out_ptr`
+  were never written, and the host reads them at line 15
    10 |     tl.store(out_ptr + offs, x + 1, mask=offs < n)
       |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   out_ptr: float32[1000] (4,000 bytes); elements 960 to 999 of 1,000
@@ -444,7 +444,7 @@ and the host reads them at line 15
     assert result.stdout.startswith(golden), result.stdout + result.stderr
     assert "  unwritten.py:15: the host reads the tensor here\n" in result.stdout
     assert "   15 | print(bool(torch.isnan(read).any()))\n" in result.stdout
-    headline = "warning[unwritten_output]: 10 of 60 elements of `out_ptr` were never written"
+    headline = "warning[unwritten_output]: 10 of 60 elements of `out_ptr`\n  were never written"
     assert headline in result.stdout
     assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in result.stdout
     assert result.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")

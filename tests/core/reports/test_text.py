@@ -63,6 +63,19 @@ def test_layout_of_a_finding(tmp_path: Path) -> None:
     )
 
 
+def test_the_message_of_a_finding_is_wrapped(report: Report, tmp_path: Path) -> None:
+    finding = replace(
+        report.findings[0],
+        location=SourceLocation(str(tmp_path / "a folder" / f"{'long' * 20}.py"), 3, 1),
+        message=" ".join(["a message that is wrapped"] * 4),
+    )
+    assert finding_text(finding, tmp_path).splitlines()[:3] == [
+        f"a folder/{'long' * 20}.py:3:1: error[oob_load]:",
+        "  a message that is wrapped a message that is wrapped a message that is wrapped",
+        "  a message that is wrapped",
+    ]
+
+
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [

@@ -55,6 +55,33 @@ def conjunctions(x_ptr, y_ptr, o_ptr, M, N, s, BM: tl.constexpr, BN: tl.constexp
 
 
 @triton.jit
+def top_k(x_ptr, values_ptr, indices_ptr, n, K: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + lanes, mask=lanes < n, other=-float("inf"))
+    for k in range(K + 1):
+        best = tl.argmax(x, axis=0)
+        tl.store(values_ptr + row * K + k, tl.max(x, axis=0))
+        tl.store(indices_ptr + row * K + k, best)
+        x = tl.where(lanes == best, -float("inf"), x)
+
+
+@triton.jit
+def overlapping_rows(out_ptr, K: tl.constexpr):
+    row = tl.program_id(0) % 4  # two programs store each row
+    for k in range(K):
+        tl.store(out_ptr + (row + 4) * 4 + k, 1.0 * tl.program_id(0))
+
+
+@triton.jit
+def fill(o_ptr, N, M, stride, other_stride, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (rows[:, None] < N) & (columns[None, :] < M)
+    tl.store(o_ptr + rows[:, None] * stride + columns[None, :] * other_stride, 1.0, mask=mask)
+
+
+@triton.jit
 def load_masked(p, offs, m):
     return tl.load(p + offs, mask=m, other=0)
 
@@ -260,6 +287,54 @@ def test_an_index_that_the_mask_does_not_bound_is_the_cause() -> None:
         assert [name for name, _ in finding.variables[:3]] == ["rk", "k", "K"]
         assert len(finding.variables) <= 8
         assert "does not bound `rk`" in str(finding.help)
+
+
+def test_a_loop_with_too_many_iterations_is_the_cause_of_its_races() -> None:
+    values, indices = torch.empty(8, 4), torch.empty(8, 4, dtype=torch.int32)
+    (group,) = grouped(top_k, (8,), torch.randn(8, 100), values, indices, 100, K=4, BLOCK=128)
+    line = top_k.starting_line_number + 5
+    assert cause_text(group) == (
+        f"loop `for k in range(K + 1)` (line {line}) runs too far; 2 accesses leave their tensors; "
+        "2 races follow"
+    )
+    advice = f"let `for k in range(K + 1)` (line {line}) end before `k` leaves the tensor"
+    assert [finding.help for finding in group] == [
+        *[f"{advice}, or mask the store"] * 2,
+        *[f"{advice}; without these iterations, the accesses do not conflict"] * 2,
+    ]
+
+
+def test_races_of_other_iterations_are_not_caused_by_the_loop() -> None:
+    out = torch.empty(8, 4)
+    groups = grouped(overlapping_rows, (8,), out, K=5)
+    kinds = [(finding.kind, finding.cause is None) for group in groups for finding in group]
+    assert kinds == [("oob_store", False), ("overlapping_store", True)]
+
+
+_SWAPPED = "the mask compares the index along axis 0 of `o_ptr` with `N` = 40, the extent of axis 1"
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        (
+            (40, 20),
+            ", and the index along axis 1 with `M` = 20: did you swap `N` and `M`?",
+        ),
+        ((40, 40), ": compare it with the extent of axis 0, which is 20"),
+    ],
+)
+def test_swapped_limits_of_two_axes_are_named(limits: tuple[int, int], advice: str) -> None:
+    out = torch.empty(20, 40)
+    (group,) = grouped(fill, (2, 2), out, *limits, *out.stride(), BLOCK=32)
+    (finding,) = [finding for finding in group if finding.kind == "oob_store"]
+    assert finding.help == f"{_SWAPPED}{advice}"
+
+
+def test_limits_of_a_square_tensor_are_not_swapped() -> None:
+    out = torch.empty(40, 40)
+    (group,) = grouped(fill, (2, 2), out, 42, 40, *out.stride(), BLOCK=32)
+    assert "axis" not in str(group[0].help)
 
 
 @pytest.mark.parametrize(("rows", "stride"), [(1, 50), (4, 50), (4, 64)])

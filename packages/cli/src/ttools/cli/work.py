@@ -104,7 +104,7 @@ def run_work(
         debug: If True, a script runs under the debugger.
         advice: The command that finds invalid accesses, for the message after a crash; None if they
             are found and suppressed.
-        on_error: Called with an exception that a script does not catch.
+        on_error: Called with an exception that a script does not catch, after it is printed.
         timeout: Time limit in seconds for a launch from a file, unless the active run has a limit;
             None for the default, 0 for no limit.
     """
@@ -115,11 +115,15 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet, timeout)
     import_quickly("torch")
-    if on_error is None:
-        on_error = partial(_note_cause, work, advice)
+
+    def failed(error: BaseException) -> None:
+        _note_cause(work, advice, error)
+        if on_error is not None:
+            on_error(error)
+
     with devices_for(device_map):
         if not debug:
-            return run_target(work, on_error=on_error, report=partial(_report_hiding, work))
+            return run_target(work, on_error=failed, report=partial(_report_hiding, work))
         from ttools.interpreter.eager.debugging.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))

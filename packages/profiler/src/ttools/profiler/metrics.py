@@ -267,6 +267,12 @@ KERNELS = (
         ),
     ),
     *_WORK,
+    Metric(
+        *("other_operations", "text", "other operations"),
+        "Comparisons, divisions, elementary functions and library calls of a launch, which are not "
+        "flops.",
+        _COUNTED,
+    ),
     _MASKED,
     Metric(
         *("updates", "number", "updates per element"),

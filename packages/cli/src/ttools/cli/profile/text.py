@@ -442,8 +442,11 @@ def _range(row: Row, name: str, unit: str = "") -> str:
 
 
 def _counted_work(row: Row) -> str:
+    others = row["other_operations"]
     parts = [
         (amount(row["flops"]), f" flop{_ATOMICS if row['updates'] else ''}"),
+        # Without them, the kernel would seem to compute nothing.
+        (others if row["flops"] == 0 and isinstance(others, str) else "", ""),
         (amount(row["bytes"], "B"), " requested"),
         (amount(row["unique_bytes"], "B"), " touched"),
         (masked(row), " of lanes masked off"),

@@ -120,14 +120,17 @@ class Proving:
             if failures and traced.is_followed and isinstance(work, Target) and work.name != "-":
                 again = "it runs once more, with plain integers"
                 say("note", f"the script failed while its integers were traced; {again}")
+                kind = type(failures.pop()).__name__
                 with trace_launches(assumed, follow=False) as traced:
-                    status = run_work(work, device_map, quiet=True, advice=advice)
-                kind = type(failures[0]).__name__
+                    status = run_work(
+                        work, device_map, quiet=True, advice=advice, on_error=failures.append
+                    )
                 traced.remarks.append(
                     f"integers were not traced, because the script then fails with {kind}"
                 )
-        if status == exit_codes.INTERRUPTED:
-            traced.left_out.append("launches that the script had not made when it was interrupted")
+        ending = _ending(status, failures)
+        if ending:
+            traced.left_out.append(f"launches that the script had not made when it {ending}")
         seconds = _limit(self.timeout)
         try:
             with _spent(math.inf):  # the limit applies to each launch
@@ -148,9 +151,12 @@ class Proving:
             lines = {finding.location for finding in report.findings}
             own = [f for f in checked.findings if f.location not in lines]
             report = replace(report, findings=(*report.findings, *own))
-        if not report.launches:
-            say("note", "no launch with known sizes was recorded")
-        own_status = self._conclude(replace(report, exit_code=status))
+        report = replace(report, exit_code=status)
+        if report.failed_before_launches:
+            say("error", f"nothing was proved: the script {ending}")
+            if self.output is None and self.form == "text" and not report.findings:
+                return status
+        own_status = self._conclude(report)
         return status or own_status
 
     def _conclude(self, report: Report) -> int:
@@ -171,6 +177,18 @@ class Proving:
             return exit_codes.FINDINGS
         is_proved = report.sizes is not None and report.sizes.verdict == "proved"
         return exit_codes.UNKNOWN if self.require_proof and not is_proved else exit_codes.OK
+
+
+def _ending(status: int, failures: Sequence[BaseException]) -> str:
+    """Say how a script ended, as in "failed with ValueError: n is too large"; empty for success."""
+    from ttools.core.compilation.compile_errors import message_in_one_line
+
+    if status == exit_codes.INTERRUPTED:
+        return "was interrupted"
+    if failures:
+        kind, message = type(failures[-1]).__name__, message_in_one_line(failures[-1])
+        return f"failed with {kind}: {message}" if message else f"failed with {kind}"
+    return f"exited with status {status}" if status else ""
 
 
 def _limit(timeout: float | None) -> float:

@@ -165,7 +165,7 @@ class SanitizeEnding:
         from ttools.core.reports.registry import write_report
         from ttools.core.reports.report import no_launch, summary
 
-        failed = bool(report.exit_code) and not report.launches
+        failed = report.failed_before_launches
         if failed and self.output is None and self.form == "text" and not report.findings:
             return  # the failure of the program explains why nothing was launched
         text = write_report(report, self.form, verbosity() == "verbose")

@@ -58,6 +58,19 @@ class Cause:
         return f"`{self.name or self.source}`{line}"
 
     @property
+    def is_loop(self) -> bool:
+        """Return whether the cause is an index that is the counter of a loop."""
+        return self.kind == "index" and self.source.startswith("for ")
+
+    @property
+    def loop_help(self) -> str:
+        """Return advice to end the loop earlier; empty if the cause is not a loop."""
+        if not self.is_loop:
+            return ""
+        line = f" (line {self.location.line})" if self.location is not None else ""
+        return f"let `{self.source}`{line} end before `{self.name}` leaves the tensor"
+
+    @property
     def is_one_lane(self) -> bool:
         return len(self.lanes) == 1 and self.lanes[0][0] == self.lanes[0][1]
 
@@ -73,7 +86,7 @@ class Cause:
 
 
 def definition_text(location: SourceLocation, name: str = "") -> str:
-    """Return the source of a value: its assignment if a variable holds it, else the expression.
+    """Return the source of a value: its assignment or loop if it has a name, else the expression.
 
     Args:
         location: Position of the operation that computes the value.
@@ -86,6 +99,10 @@ def definition_text(location: SourceLocation, name: str = "") -> str:
     nodes = [] if tree is None else list(_around(tree, location))
     chosen: ast.AST | None = None
     if name:
+        loops = [node for node in nodes if isinstance(node, ast.For)]
+        for loop in loops:
+            if loop.lineno == location.line and ast.unparse(loop.target) == name:
+                return _shortened(f"for {name} in {ast.unparse(loop.iter)}")
         chosen = next((node for node in nodes if isinstance(node, _ASSIGNMENTS)), None)
     if chosen is None:
         # Triton reports the location of a comparison as either its beginning or its operator.
@@ -95,7 +112,10 @@ def definition_text(location: SourceLocation, name: str = "") -> str:
         compared = [n for n in starting if isinstance(n, ast.Compare)]
         chosen = next(iter(compared or starting[::-1] or computed[::-1]), None)
     text = ast.get_source_segment(source, chosen) if chosen is not None else None
-    text = " ".join((text or name).split())
+    return _shortened(" ".join((text or name).split()))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
 
 

@@ -120,6 +120,11 @@ class Report:
         return self.exit_code in _INTERRUPTED
 
     @property
+    def failed_before_launches(self) -> bool:
+        """Return whether the program failed before it launched a kernel."""
+        return bool(self.exit_code) and not self.launches
+
+    @property
     def unfinished(self) -> tuple[tuple[TallyEntry, Unfinished], ...]:
         """Return the launches that were not checked completely, with the reasons."""
         return tuple((entry, reason) for entry in self.launches for reason in entry.unfinished)
@@ -165,7 +170,7 @@ def cause_text(group: Sequence[Finding]) -> str:
         "barrier": f"a barrier is missing before `{cause.source}`{line}",
         "update": f"`{cause.name}` is updated{line} by a load and a store, not by an atomic",
     }
-    parts = [texts[cause.kind]]
+    parts = [f"loop `{cause.source}`{line} runs too far" if cause.is_loop else texts[cause.kind]]
     if accesses:
         one = len(accesses) == 1
         leaving = counted(len(accesses), "access", "accesses")
@@ -231,7 +236,8 @@ def summary(report: Report) -> str:
         return "; ".join(filter(None, [report.cases.conclusion, counts, tried]))
     if report.sizes is not None:
         word = "failed" if report.outcome == "failed" else report.sizes.word
-        counts = f"{word}: {counts or 'no finding'}; checked {report.sizes.scope}"
+        checked = f"; checked {report.sizes.scope}" if report.sizes.scope else ""
+        counts = f"{word}: {counts or 'no finding'}{checked}"
         return f"{counts}{hidden}{_rest(report)}"
     if report.launches:
         if partly := configs_text(report.launches):

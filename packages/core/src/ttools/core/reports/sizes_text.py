@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from ttools.core.findings.findings import Finding
 from ttools.core.gpus.memory import memory_text
 from ttools.core.reports.report import Report, counted, summary
 from ttools.core.reports.sizes import SizesVerdict
-from ttools.core.reports.text import finding_blocks, finding_text, location_text
+from ttools.core.reports.text import finding_blocks, finding_text
 from ttools.core.reports.wrapping import wrapped
 
 
@@ -33,7 +31,9 @@ def write(report: Report, verbose: bool = False) -> str:
         own = [f for f in left if f.sizes is not None and f.kernel == kernel.kernel]
         left = [f for f in left if f not in own]
         if own:
-            first, *others = (_finding(finding, report.root, verbose) for finding in own)
+            first, *others = (
+                finding_text(finding, report.root, verbose=verbose) for finding in own
+            )
             blocks.append("\n".join([*lines, first]))
             lines = []
             if verbose:
@@ -48,13 +48,6 @@ def write(report: Report, verbose: bool = False) -> str:
     for hint in [] if verbose else _hints(sizes):
         last += wrapped(hint, "  ", "  ")
     return "\n\n".join([*blocks, "\n".join(last)]) + "\n"
-
-
-def _finding(finding: Finding, root: Path, verbose: bool) -> str:
-    """Return a finding whose first line, which names the sizes, is wrapped."""
-    first, *rest = finding_text(finding, root, verbose=verbose).split("\n")
-    place = location_text(finding.location, root) if finding.location is not None else ""
-    return "\n".join([*wrapped(first, whole=[place]), *rest])
 
 
 def _hints(sizes: SizesVerdict) -> Iterator[str]:

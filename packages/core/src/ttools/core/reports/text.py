@@ -24,6 +24,7 @@ from ttools.core.reports.report import (
     config_text,
     counted,
     summary,
+    united_cause,
 )
 from ttools.core.reports.wrapping import WIDTH, wrapped
 from ttools.core.spec import ArgumentSpec
@@ -95,10 +96,11 @@ def group_text(group: Sequence[Finding], root: Path, *, verbose: bool = False) -
     first = finding_text(group[0], root, verbose=verbose)
     if len(group) == 1:
         return first
+    heading = wrapped(cause_text(group), whole=[united_cause(group).source])
     if verbose:
         first = "\n\n".join(finding_text(finding, root, verbose=True) for finding in group)
-        return f"{cause_text(group)}\n{first}"
-    return "\n".join([cause_text(group), first, *_folded(group[1:], group[0], root, "  ")])
+        return "\n".join([*heading, first])
+    return "\n".join([*heading, first, *_folded(group[1:], group[0], root, "  ")])
 
 
 def _folded(findings: Sequence[Finding], first: Finding, root: Path, indent: str) -> list[str]:
@@ -130,18 +132,20 @@ def _folded_place(finding: Finding, first: Finding, root: Path) -> str:
 
 
 def finding_text(finding: Finding, root: Path, *, verbose: bool = True) -> str:
-    """Return a finding as a block of lines.
+    """Return a finding as a block of lines; its message is wrapped.
 
     Args:
         root: Folder that displayed paths are relative to.
         verbose: If True, all details are shown, else as many as fit in a few lines.
     """
     location = f"kernel {finding.kernel}" if finding.kernel else "ttools"
-    lines: list[str] = []
+    source: list[str] = []
     if finding.location is not None:
         location = location_text(finding.location, root)
-        lines += excerpt(finding.location).splitlines()
-    lines = [f"{location}: {headline(finding)}", *lines]
+        source = excerpt(finding.location).splitlines()
+    # Editors and CI services find the place and the kind of a finding on one line.
+    begin = f"{location}: {_kind(finding)}"
+    lines = [*wrapped(f"{begin} {finding.message}", whole=[begin]), *source]
     most = None if verbose else _FINDING_LINES - _rows(lines)
     return "\n".join([*lines, *detail_lines(finding, root, most)])
 
@@ -153,7 +157,11 @@ def _notebook_parts(finding: Finding) -> Iterator[Part]:
 
 def headline(finding: Finding) -> str:
     """Return, e.g., `error[oob_load]: out-of-bounds load of 4 bytes from `x_ptr``."""
-    return f"{finding.severity}[{finding.kind}]: {finding.message}"
+    return f"{_kind(finding)} {finding.message}"
+
+
+def _kind(finding: Finding) -> str:
+    return f"{finding.severity}[{finding.kind}]:"
 
 
 def detail_lines(finding: Finding, root: Path, most: int | None = None) -> list[str]:

@@ -20,6 +20,13 @@ _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 #: Units whose operations are not included in the floating-point operations that reports show.
 OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
+#: The names in reports of those units whose operations are on floats.
+OTHER_NAMES = {
+    "compare": "comparisons",
+    "divide": "divisions",
+    "function": "elementary functions",
+    "library": "library calls",
+}
 
 
 def is_product(op: Operation) -> bool:

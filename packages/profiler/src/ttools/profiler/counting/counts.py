@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.trace import AccessTrace, Traffic, line_of
-from ttools.profiler.counting.costs import OTHER_UNITS
+from ttools.profiler.counting.costs import OTHER_NAMES, OTHER_UNITS
 from ttools.profiler.counting.rewrite import CountingPlan
 
 
@@ -46,6 +46,11 @@ class LineCounts:
     def flops(self) -> int:
         """Return the number of operations that count towards a peak rate."""
         return sum(n for unit, n in self.operations.items() if unit not in OTHER_UNITS)
+
+    @property
+    def other_operations(self) -> dict[str, int]:
+        """Return the operations on floats that are not flops, by their names in reports."""
+        return {name: self.operations[unit] for unit, name in OTHER_NAMES.items()}
 
     @property
     def masked_share(self) -> float:

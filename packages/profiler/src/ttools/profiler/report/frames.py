@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
@@ -151,6 +151,7 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
         "bytes": sum(n * c.total.bytes for c, n in counted) / launches,
         "unique_bytes": sum(n * c.unique for c, n in counted) / launches,
         "masked_share": sum(n * c.total.masked_off for c, n in counted) / lanes if lanes else 0.0,
+        "other_operations": _other_operations(counted, launches),
         "told_by": "counts",
         "counted": sum(n for c, n in counted if not c.estimated),
     }
@@ -178,6 +179,14 @@ def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> d
         row["compute_s"] = sum(n * p.compute for p, n in peaks) / launches
         row["compute_unit"] = max(peaks, key=lambda pair: pair[0].compute)[0].unit
     return row
+
+
+def _other_operations(counted: Sequence[tuple[WorkCounts, int]], launches: int) -> str:
+    """Return, e.g., `2,032 comparisons, 1,616 divisions`: the mean over launches."""
+    total = Counter[str]()
+    for counts, n in counted:
+        total.update({name: n * times for name, times in counts.total.other_operations.items()})
+    return ", ".join(f"{n / launches:,.0f} {name}" for name, n in total.most_common() if n)
 
 
 def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:

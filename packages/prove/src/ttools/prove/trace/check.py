@@ -83,6 +83,8 @@ def check_launches(
     for name in ranges:
         if name not in total.checked:
             total.abstained.append(Unproved(f"no launch has a size named `{name}`"))
+    if not total.launches and not total.abstained:
+        total.abstained.append(Unproved("no launch with known sizes was recorded"))
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 

@@ -73,7 +73,7 @@ def masked_accesses(module: Module) -> Sequence[Operation]:
 def _may_lack(op: Operation) -> bool:
     if op.mask is None:
         return False
-    parts = [_moving(part.condition) for part in conjuncts(op.mask) if _sides(part)]
+    parts = [_moving(part.condition) for part in conjuncts(op.mask) if sides_of(part)]
     return not all(parts) and not _moving(op.address) <= _moving(op.mask)
 
 
@@ -120,7 +120,7 @@ def _of_access(op: Operation, values: KernelValues, grid: Sequence[int]) -> Iter
     pointer = values.of(op.address)
     if not isinstance(pointer, Pointer) or op.location is None:
         return
-    conditions = [(part, _difference(part, values)) for part in conjuncts(op.mask)]
+    conditions = [(part, difference_of(part, values)) for part in conjuncts(op.mask)]
     if any(difference is None for _, difference in conditions):
         return
     compared = {atom for _, difference in conditions if difference for atom in difference.terms}
@@ -129,7 +129,7 @@ def _of_access(op: Operation, values: KernelValues, grid: Sequence[int]) -> Iter
         if difference is None or location is None:
             continue
         extent = _extent(difference)
-        unit = _unit(difference, pointer.distance)
+        unit = unit_of(difference, pointer.distance)
         for atom, factor in pointer.distance.terms.items():
             if not extent or not unit or factor != unit * extent or atom in compared:
                 continue
@@ -139,7 +139,7 @@ def _of_access(op: Operation, values: KernelValues, grid: Sequence[int]) -> Iter
                 yield LocalMask(location, _text(part), _lacks(atom, extent), op.location, kind)
 
 
-def _sides(part: Conjunct) -> tuple[int, int] | None:
+def sides_of(part: Conjunct) -> tuple[int, int] | None:
     """Return the indices of a comparison's operands, lesser first; None for other conditions."""
     op = part.condition.defining_op
     compared = comparison(op) if op is not None else None
@@ -148,12 +148,12 @@ def _sides(part: Conjunct) -> tuple[int, int] | None:
     return (0, 1) if compared.predicate[-2:] in _LESS else (1, 0)
 
 
-def _difference(part: Conjunct, values: KernelValues) -> Linear | None:
+def difference_of(part: Conjunct, values: KernelValues) -> Linear | None:
     """Return an expression, in the access's coordinates, that is negative where a condition holds.
 
     The result is None if there is no such expression, or if it contains unknown values.
     """
-    op, sides = part.condition.defining_op, _sides(part)
+    op, sides = part.condition.defining_op, sides_of(part)
     compared = comparison(op) if op is not None else None
     if sides is None or compared is None:
         return None
@@ -183,7 +183,7 @@ def _extent(difference: Linear) -> int:
     return width if width == prod(extents.values()) > 1 else 0
 
 
-def _unit(difference: Linear, distance: Linear) -> int:
+def unit_of(difference: Linear, distance: Linear) -> int:
     """Return the distance in bytes between neighbours of a compared tile; 0 if it varies."""
     quotients = {
         divmod(distance.terms.get(atom, 0), factor) for atom, factor in difference.terms.items()

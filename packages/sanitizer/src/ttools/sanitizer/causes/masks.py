@@ -111,8 +111,7 @@ class WrongLanes:
             equal; None if the access does not depend on the value, or the lanes are unknown.
         """
         if self.is_index:
-            part = next((p for p in parts_of(access.address) if p.value is self.value), None)
-            indices = None if part is None else indices_of(part, access, values)
+            indices = self.indices(access, values)
             return None if indices is None else indices >= self.threshold
         for condition in conjuncts(access.mask):
             if condition.condition is self.value:
@@ -120,6 +119,11 @@ class WrongLanes:
                 moved = None if excess is None else condition.moved(excess)
                 return None if moved is None else moved >= self.threshold
         return None
+
+    def indices(self, access: Operation, values: LaneValues) -> Numbers | None:
+        """Return the wrong index for each lane of another access; None if it is unknown."""
+        part = next((p for p in parts_of(access.address) if p.value is self.value), None)
+        return None if part is None else indices_of(part, access, values)
 
 
 def indices_of(part: Part, access: Operation, values: LaneValues) -> Numbers | None:

@@ -61,6 +61,8 @@ def race_advice(
 
 
 def _of_lanes(cause: Cause) -> str:
+    if cause.is_loop:
+        return f"{cause.loop_help}; without these iterations, the accesses do not conflict"
     lanes = cause.lanes_text or "the lanes outside the tensor"
     if cause.kind == "index":
         return f"bound {cause.phrase} by a mask; without {lanes}, these accesses do not conflict"

@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 from ttools.core.findings.causes import Cause
 from ttools.core.location import source_line
 from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.analysis.lane_values import Numbers
+from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
+from ttools.interpreter.analysis.linear import Linear
 from ttools.interpreter.runtime.access_log import more_lanes
 from ttools.ir import Operation, Value
-from ttools.sanitizer.causes.failed_access import accesses_at, lane_values
+from ttools.sanitizer.causes.failed_access import (
+    accesses_at,
+    lane_values,
+    loops_around,
+    scalars_of,
+)
 from ttools.sanitizer.causes.masks import WrongLanes
 from ttools.sanitizer.causes.updates import cause_of_update
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -134,14 +142,56 @@ def _outside(
     """Return which records, each of one element, belong to lanes that a mask wrongly admits."""
     programs, row = np.unique(records["program"].astype(np.int64), return_inverse=True)
     ids = np.array([checked.spec.coordinates(int(n)) for n in programs], np.int64).reshape(-1, 3)
-    lanes = wrong.in_access(op, lane_values(checked, ids))
-    if lanes is None or len(programs) * prod(probe.shape) > _MOST_ELEMENTS:
+    if len(programs) * prod(probe.shape) > _MOST_ELEMENTS:
         return None
-    tile = np.broadcast_to(lanes, (lanes.shape[0], *probe.shape))
-    walked = tile.transpose(0, *(1 + axis for axis in probe.walk)).reshape(lanes.shape[0], -1)
-    position = records["lane"].astype(np.int64) % walked.shape[1]
-    outside: NDArray[np.bool_] = walked[row if len(walked) > 1 else np.zeros_like(row), position]
-    return outside
+
+    def of_records(tile: Numbers) -> NDArray[np.int64]:
+        """Return the element of each record in an array of programs and lanes."""
+        tile = np.broadcast_to(tile, (tile.shape[0], *probe.shape))
+        walked = tile.transpose(0, *(1 + axis for axis in probe.walk)).reshape(tile.shape[0], -1)
+        position = records["lane"].astype(np.int64) % walked.shape[1]
+        chosen: NDArray[np.int64] = walked[row if len(walked) > 1 else np.zeros_like(row), position]
+        return chosen
+
+    lanes = wrong.in_access(op, lane_values(checked, ids))
+    if lanes is not None:
+        is_wrong: NDArray[np.bool_] = of_records(lanes.astype(np.int64)) != 0
+        return is_wrong
+    begin = lane_values(checked, ids, dict.fromkeys(loops_around(op), 0))
+    steps = _steps(checked, op, wrong)
+    distances, indices = begin.of(op.address), wrong.indices(op, begin)
+    if steps is None or distances is None or indices is None:
+        return None
+    first = checked.launch.raw_parameters[probe.parameter] + of_records(distances)
+    iterations, rest = np.divmod(records["start"].astype(np.int64) - first, steps[0])
+    if rest.any() or (iterations < 0).any():
+        return None
+    is_outside: NDArray[np.bool_] = of_records(indices) + iterations * steps[1] >= wrong.threshold
+    return is_outside
+
+
+def _steps(checked: CheckedLaunch, access: Operation, wrong: WrongLanes) -> tuple[int, int] | None:
+    """Return by how much an address and a wrong index increase in each iteration of a loop.
+
+    The iteration of an access can then be computed from its address.
+
+    Returns:
+        The steps, in bytes and as an index; None if the address or the index is not a linear
+        function of the program, the lane and the iteration of exactly one loop.
+    """
+    if not wrong.is_index:
+        return None
+    linear = KernelValues(checked.kernel.module.kernel, checked.spec.grid, scalars_of(checked))
+    pointer, index = linear.of(access.address), linear.of(wrong.value)
+    if not isinstance(pointer, Pointer) or not isinstance(index, Linear):
+        return None
+    terms = [pointer.distance.terms, index.terms]
+    atoms = set(terms[0]) | set(terms[1])
+    iterating = [atom for atom in atoms if atom[0] == "iteration"]
+    others = {atom[0] for atom in atoms} - {"iteration", "program", "axis"}
+    if others or len(iterating) != 1 or iterating[0] not in terms[0]:
+        return None
+    return terms[0][iterating[0]], terms[1].get(iterating[0], 0)
 
 
 # ---- barriers

@@ -44,6 +44,7 @@ _UNBOUNDED = "the mask does not bound {}: also compare it with the extent of thi
 _SCALAR = (
     "perform the {access} only if its index is in range, for example with `mask={index} < {bound}`"
 )
+_OR_MASK = ", or mask the {access}"
 _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
@@ -68,6 +69,8 @@ class Outside:
         cause: The mask or index that is wrong, or None if it is unknown.
         forgotten: A mask for the access that the kernel computes and never uses, or None.
         local: The mask of the access if it ignores a part of the address, or None.
+        swapped: A sentence on an axis that the mask compares with the extent of another one, or
+            an empty text.
         remainders: Names of the variables that the kernel assigns a remainder.
     """
 
@@ -82,6 +85,7 @@ class Outside:
     cause: Cause | None = None
     forgotten: UnusedMask | None = None
     local: LocalMask | None = None
+    swapped: str = ""
     remainders: Collection[str] = ()
 
 
@@ -153,20 +157,22 @@ def _template(outside: Outside) -> str:
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
+    if outside.cause is not None and outside.cause.is_loop:
+        return _escaped(outside.cause.loop_help) + _OR_MASK
     if site.location is not None and (advice := similar_mask(site.location)) is not None:
-        return _literal(advice)
+        return _escaped(advice)
     wide = sum(extent > 1 for extent in site.shape)
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 
 
 def _named_mask(outside: Outside) -> str | None:
-    """Return advice that names a mask which is unused or ignores a part of the address."""
+    """Return advice on a mask which is unused, ignores a part of the address or mixes up axes."""
     if (mask := outside.forgotten) is not None:
         template = _FORGOTTEN_BESIDE if mask.beside else _FORGOTTEN
         return template.format(mask=mask.name, line=mask.location.line)
     if outside.local is not None:
-        return _literal(outside.local.text)
-    return None
+        return _escaped(outside.local.text)
+    return _escaped(outside.swapped) or None
 
 
 def _negative_index(outside: Outside) -> str | None:
@@ -189,11 +195,11 @@ def _masked(cause: Cause | None) -> str:
         text = _UNBOUNDED.format(cause.phrase)
     else:
         text = _wide_mask_help(cause, "tensor")
-    return _literal(text)
+    return _escaped(text)
 
 
-def _literal(text: str) -> str:
-    """Return a template for a text that may contain braces."""
+def _escaped(text: str) -> str:
+    """Return a template that contains a text without names to fill in."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -38,6 +38,7 @@ from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.causes.failed_access import element_loaded, explain, scalars_of
 from ttools.sanitizer.causes.local_masks import LocalMask, local_masks, masked_accesses
 from ttools.sanitizer.causes.masks import Explained
+from ttools.sanitizer.causes.swapped_limits import swapped_limits
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance, view_help
 from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
 from ttools.sanitizer.checks.overflow import integer_parameters, wrapped_accesses
@@ -442,6 +443,7 @@ class _FailedAccess:
         return Outside(
             forgotten=next(unused, None),
             local=next(local, None),
+            swapped=swapped_limits(self.check.checked, self.site) if self.site.masked else "",
             site=self.site,
             address=self.witness.address,
             values=self.witness.values,

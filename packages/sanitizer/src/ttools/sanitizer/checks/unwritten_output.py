@@ -36,7 +36,7 @@ from ttools.sanitizer.memory.host_storages import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import OutputView
 from ttools.sanitizer.memory.shadows import ArgumentShadows
-from ttools.sanitizer.memory.unwritten_elements import Missing, consecutive
+from ttools.sanitizer.memory.unwritten_elements import Missing, consecutive, ordinal
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import Records
@@ -50,6 +50,7 @@ _TAIL = (
     "let the grid cover the tail, for example with triton.cdiv(n, BLOCK) programs instead of "
     "n // BLOCK, and mask the accesses"
 )
+_STEP = "only every {} element is written: correct the stride of the store"
 _COPIES = "write the memory before it is copied, for example with torch.zeros"
 _BESIDE = (
     "read the tensor that the kernel was given; .contiguous(), .reshape() and .to() may have made "
@@ -246,6 +247,9 @@ class _OutputFinding:
             text = f"elements that were never written were copied to {few}, {when}"
         if not copied and missing.at_end and missing.count < missing.total:
             template = replace(template, help=_TAIL)
+        if not copied and missing.written_step is not None:
+            step = ordinal(missing.written_step)
+            template = replace(template, help=_STEP.format(step))
         return replace(
             template,
             message=text,

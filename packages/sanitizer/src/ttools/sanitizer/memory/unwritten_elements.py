@@ -70,20 +70,65 @@ class Missing:
             at_end=len(starts) == 1 and int(ends[0]) == marks.size - 1,
         )
 
+    @property
+    def period(self) -> tuple[int, int] | None:
+        """The distance and the length of the ranges; None if they are few or irregular.
+
+        The end of the tensor may cut off the last range.
+        """
+        if len(self.ranges) <= _SHOWN:
+            return None
+        ends = np.array(self.ranges)
+        starts, lengths = ends[:, 0], ends[:, 1] - ends[:, 0] + 1
+        distances = np.diff(starts)
+        is_cut = lengths[-1] < lengths[0] and ends[-1, 1] == self.total - 1
+        whole = lengths[:-1] if is_cut else lengths
+        if (distances != distances[0]).any() or (whole != lengths[0]).any():
+            return None
+        return int(distances[0]), int(lengths[0])
+
+    @property
+    def written_step(self) -> int | None:
+        """The step n if only every nth element is written, else None."""
+        if self.period is None:
+            return None
+        distance, length = self.period
+        return distance if distance - length == 1 else None
+
     def sentences(self) -> tuple[str, ...]:
         """Describe the elements by position and, if there are several dimensions, also by index."""
         named = [_range(first, last) for first, last in self.ranges[:_SHOWN]]
         # Formatted numbers may contain commas. If any does, ranges are separated by semicolons.
         separator = "; " if any("," in text for text in named) else ", "
-        left = len(self.ranges) - len(named)
+        left, pattern = len(self.ranges) - len(named), self._pattern()
         more = f" and {left:,} more ranges" if left > 1 else " and one more range" if left else ""
-        one = self.count == 1 and not more
-        text = f"{'element' if one else 'elements'} {separator.join(named)}{more} of {self.total:,}"
+        if pattern:
+            named.append("…")
+            more = ""
+        text = f"{separator.join(named)}{more} of {self.total:,}{pattern}"
+        text = f"{'element' if self.count == 1 else 'elements'} {text}"
         if not self.indices or len(self.indices[0]) < 2:
             return (text,)
         rest = ", …" if self.count > len(self.indices) else ""
         shown = ", ".join(str(list(index)) for index in self.indices)
         return text, f"the first by index: {shown}{rest}"
+
+    def _pattern(self) -> str:
+        """Return, e.g., `: the last 2 of every 8 elements`; empty for irregular elements."""
+        if self.period is None:
+            return ""
+        distance, length = self.period
+        if length == 1:
+            return f": every {ordinal(distance)} element"
+        first, last = self.ranges[0]
+        which = {0: "the first ", distance - 1: "the last "}
+        return f": {which.get(first and last, '')}{length:,} of every {distance:,} elements"
+
+
+def ordinal(number: int) -> str:
+    """Return `2nd` for 2, `11th` for 11."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def _range(first: int, last: int) -> str:

@@ -16,6 +16,9 @@ import torch
 
 from ttools.core.errors import UsageError
 
+#: Maximum number of arguments in an example of inputs.
+_EXAMPLES = 3
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -65,6 +68,32 @@ def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
     literals = {key: [_literal(value) for value in entries[key]] for key in choices}
     seeded = "seed" in inspect.signature(draw).parameters
     return {"sizes": sizes, "choices": choices, "seeded": seeded, "literals": literals}
+
+
+def example_of_inputs(reference: Callable[..., Any], sizes: list[str], seeded: bool) -> str:
+    """Return an example of a function that draws the inputs of a reference, with its domain.
+
+    Args:
+        reference: The function that takes the inputs.
+        sizes: Names of integer parameters; if there are none, the example has the parameter `n`.
+        seeded: If True, the function has a parameter `seed`.
+    """
+    names = sizes or ["n"]
+    try:
+        taken = [p for p in inspect.signature(reference).parameters.values() if _is_required(p)]
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        taken = []
+    tensor = f"torch.randn({', '.join(names)})"
+    shown = [f'"{parameter.name}": {tensor}' for parameter in taken[:_EXAMPLES]]
+    drawn = ", ".join([*(shown or [f'"x": {tensor}']), *(["…"] if taken[_EXAMPLES:] else [])])
+    head = ", ".join([*names, *(["seed"] if seeded else [])])
+    domain = ", ".join(f'"{name}": (1, 1000)' for name in names)
+    return f"`def inputs({head}): return {{{drawn}}}` with `DOMAIN = {{{domain}}}`"
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    is_variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not is_variable
 
 
 def entries_of(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:

@@ -196,7 +196,7 @@ class Trials:
         if "misuse" in answer:
             raise UsageError(
                 f"inputs() returned {answer['misuse']}, not a dictionary of the reference's "
-                "keyword arguments"
+                f"keyword arguments for one case; for example, {answer['example']}"
             )
         if "error" in answer:
             return {"error": answer["error"]}

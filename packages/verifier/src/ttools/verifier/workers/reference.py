@@ -11,7 +11,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
-from ttools.verifier.cases.domain import entries_of, read_domain
+from ttools.verifier.cases.domain import entries_of, example_of_inputs, read_domain
 from ttools.verifier.cases.tensors import TensorImage, image_of, map_tensors, tensor_of
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers import module, randomness
@@ -92,7 +92,9 @@ class Reference:
                 randomness.begin(request["seed"])
             drawn = self._draw(**arguments)
             if not isinstance(drawn, dict):
-                return {"misuse": type(drawn).__name__}
+                sizes = list(request["sizes"])
+                example = example_of_inputs(self._function, sizes, request["is_seeded"])
+                return {"misuse": type(drawn).__name__, "example": example}
             return {"drawn": map_tensors(image_of, drawn, torch.Tensor)}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
