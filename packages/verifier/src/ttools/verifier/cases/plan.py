@@ -52,6 +52,8 @@ class Case:
             second, too.
         only_grad: The only argument whose gradient is computed; empty for all arguments that
             require one.
+        only_output: Name of the only result from which gradients are computed, such as
+            `result[0]`; empty for all results that require one.
         late_grad: If True, the function is called with different inputs before gradients are
             computed.
         order: Order of the programs, and the seed of a random order.
@@ -68,6 +70,7 @@ class Case:
     reuse: bool | Literal["address"] = False
     shared: tuple[str, str] | None = None
     only_grad: str = ""
+    only_output: str = ""
     late_grad: bool = False
     order: tuple[str, int] | None = None
 
@@ -85,6 +88,7 @@ class Case:
             + (self.config is not None)
             + (self.shared is not None)
             + (self.only_grad != "")
+            + (self.only_output != "")
             + self.late_grad
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
@@ -212,13 +216,22 @@ class Plan:
         for pair in list(pairs)[:6]:
             yield self._case(self.ordinary(), shared=pair)
 
-    def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Yield cases with only one gradient, and one with another call before the backward pass.
+    def gradients(
+        self, arguments: Sequence[str], outputs: Sequence[str], choices: dict[str, int]
+    ) -> Iterator[Case]:
+        """Yield cases with different backward passes.
+
+        In some of them, only one argument requires a gradient, or only one result is used. In
+        another, another call comes before the backward pass.
 
         Args:
             arguments: Names of the arguments that require gradients.
+            outputs: Names of the results that require gradients.
             choices: Choices for which these arguments require gradients.
         """
+        if arguments and len(outputs) > 1:
+            for name in outputs[:4]:
+                yield self._case(self.ordinary(), choices=choices, only_output=name)
         if len(arguments) > 1:
             for name in arguments[:4]:
                 yield self._case(self.ordinary(), choices=choices, only_grad=name)

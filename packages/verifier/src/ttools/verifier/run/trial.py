@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -32,7 +32,7 @@ from ttools.verifier.run.provenance import (
     reductions_of,
     work_of_torch,
 )
-from ttools.verifier.workers.results import PHASE, flat
+from ttools.verifier.workers.results import GRADIENT, PHASE, BackwardPass, flat
 
 #: Maximum length of a text of a candidate in a report.
 _LONGEST_TEXT = 300
@@ -57,6 +57,7 @@ class Trial:
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
         differentiable: Names of arguments that require gradients.
+        outputs: Names of the results of the reference that require gradients.
         findings: Findings of the checks, including those that are not failures.
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
@@ -94,6 +95,7 @@ class Trial:
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
     differentiable: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
@@ -250,8 +252,7 @@ class Trials:
         request.setdefault("hold", bool(case.after))
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
-        request.setdefault("weights", case.views.get("*", "contiguous"))
-        request.setdefault("phase", PHASE)
+        request.setdefault("backward", _backward_pass(case, PHASE))
         request.setdefault("plan", self.wants_plans)
         if case.order is not None:
             request["order"], request["seed"] = case.order
@@ -298,10 +299,9 @@ class Trials:
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
             fill: Byte that new memory contains; None for the pattern that the checks recognise.
-            phase: Phase of the weights of results, see `results.weights_of`.
+            phase: Phase of the weights of results, see `results.BackwardPass`.
         """
-        weights = case.views.get("*", "contiguous")
-        request: dict[str, Any] = {"shared": case.shared, "weights": weights, "phase": phase}
+        request: dict[str, Any] = {"shared": case.shared, "backward": _backward_pass(case, phase)}
         request |= {"launches": launches, "fill": fill, "is_special": case.is_special}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
@@ -329,7 +329,7 @@ class Trials:
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
-            asked = {key: request[key] for key in ("shared", "weights", "phase")}
+            asked = {key: request[key] for key in ("shared", "backward")}
             asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
             self._reference.send(asked)
         gone: WorkerEndedError | None = None
@@ -402,6 +402,7 @@ class Trials:
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
             differentiable=[key for key, value in sent.items() if _requires_gradient(value)],
+            outputs=[part["name"] for part in right["given"] if _is_differentiable(part)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
@@ -559,12 +560,23 @@ def _plain(image: TensorImage) -> TensorImage:
     return replace(image_of(elements(image)), requires_grad=image.requires_grad)
 
 
+def _backward_pass(case: Case, phase: float) -> dict[str, Any]:
+    """Return the backward pass of a case as data of a request."""
+    view = case.views.get("*", "contiguous")
+    return asdict(BackwardPass(view=view, phase=phase, only_output=case.only_output))
+
+
 def _has_tensor(value: Any) -> bool:
     return any(isinstance(part, TensorImage) for _, part in flat(value))
 
 
 def _requires_gradient(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
+
+
+def _is_differentiable(part: dict[str, Any]) -> bool:
+    """Return whether a part of the reference's results requires a gradient."""
+    return bool(part.get("grad")) and not part["name"].startswith(GRADIENT)
 
 
 def _flat(arguments: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -235,13 +235,13 @@ class VerificationRun:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
-        differentiable: tuple[list[str], dict[str, int]] = [], {}
+        differentiable: tuple[list[str], list[str], dict[str, int]] = [], [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
                 if len(trial.differentiable) > len(differentiable[0]):
-                    differentiable = trial.differentiable, case.choices
+                    differentiable = trial.differentiable, trial.outputs, case.choices
         constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -253,8 +253,8 @@ class VerificationRun:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        alone = _named("gradients of one argument", plan.gradients(*differentiable))
-        yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
+        backward = _named("backward passes", plan.gradients(*differentiable))
+        yield from _interleaved(edges, views, values, blocks, unequal, shared, backward)
         if len(self._configs) > _MOST_CONFIGS:
             self._note(
                 f"only the first {_MOST_CONFIGS} of {len(self._configs)} configurations of an "
@@ -719,6 +719,7 @@ class VerificationRun:
             views=case.views,
             shared=case.shared,
             only_grad=case.only_grad,
+            only_output=case.only_output,
             config=case.config,
             after=after,
             where=problem.where,

@@ -215,11 +215,13 @@ class Candidate:
         self, found: Any, arguments: dict[str, Any], request: dict[str, Any]
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
-        weights = results.weights_of(found, request.get("weights", "contiguous"))
+        backward = results.BackwardPass(**request.get("backward", {}))
+        weights = results.weights_of(found, backward)
         if self._recorder is not None:
             self._recorder.take(weights)
         with self._watched():
-            gradients = results.gradients(found, arguments, [weight for _, weight in weights])
+            own = [weight for _, weight in weights]
+            gradients = results.gradients(found, arguments, own, backward)
         return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers import module, randomness
 from ttools.verifier.workers.module import has_loaded
 from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.results import BackwardPass
 
 
 class Reference:
@@ -102,7 +103,8 @@ class Reference:
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact") as run:  # a reference may be a kernel, too
-                how = request["inplace"], request["shared"], request["weights"], request["phase"]
+                backward = BackwardPass(**request["backward"])
+                how = request["inplace"], request["shared"], backward
                 answer = evaluate(self._function, arguments, *how)
             if run.stats:
                 answer |= {"operators": [*answer["operators"], "launch"]}
