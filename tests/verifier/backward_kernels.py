@@ -104,3 +104,61 @@ def skips_unused_results(x, w):
 def confuses_unused_results(x, w):
     """Use the gradient of the first result for the second one if that is not used."""
     return _ConfusesResults.apply(x, w)
+
+
+# ---- products
+def product_reference(x, w):
+    return x * w
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return multiplied(x, w)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return multiplied(gradient, w), multiplied(gradient, x)
+
+
+class _Overwriting(torch.autograd.Function):
+    """The backward pass writes the gradients to copies that the forward pass has saved."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.copies = x.contiguous().clone(), w.contiguous().clone()
+        return multiplied(x, w)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.copies
+        return multiplied(gradient, w, w), multiplied(gradient, x, x)
+
+
+class _Freeing(torch.autograd.Function):
+    """The backward pass frees what the forward pass has saved."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.copies = x, w
+        return multiplied(x, w)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.copies
+        del ctx.copies
+        return multiplied(gradient, w), multiplied(gradient, x)
+
+
+def product(x, w):
+    return _Product.apply(x, w)
+
+
+def overwrites_saved_copies(x, w):
+    return _Overwriting.apply(x, w)
+
+
+def frees_saved_tensors(x, w):
+    return _Freeing.apply(x, w)

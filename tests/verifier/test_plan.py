@@ -109,8 +109,11 @@ def test_gradients_of_one_argument_alone() -> None:
         ("x", False, {"grad": 1}),
         ("w", False, {"grad": 1}),
         ("", True, {"grad": 1}),
+        ("", False, {"grad": 1}),
     ]
-    assert [gradient.late_grad for gradient in plan.gradients(["x"], ["result"], {})] == [True]
+    (late, repeated) = plan.gradients(["x"], ["result"], {})
+    assert (late.late_grad, late.passes) == (True, "once")
+    assert (repeated.late_grad, repeated.passes) == (False, "twice")
     assert not list(plan.gradients([], ["result[0]", "result[1]"], {}))
 
 

@@ -70,6 +70,7 @@ class Failure:
             computed.
         only_output: The only result from which gradients were computed; empty if they were computed
             from all results.
+        passes: How often gradients were computed from one graph of operators: `once` or `twice`.
         config: Number of the autotuner's configuration.
         after: Sizes, choices, seed and values of each earlier call in the same process.
         where: Line of the user's code, as `file:line` or `file:line:column`.
@@ -97,6 +98,7 @@ class Failure:
     shared: tuple[str, str] | None = None
     only_grad: str = ""
     only_output: str = ""
+    passes: str = "once"
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""

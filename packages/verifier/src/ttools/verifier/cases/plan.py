@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.tensors import VIEWS
 from ttools.verifier.cases.values import KINDS
+from ttools.verifier.workers.results import Passes
 
 #: Sizes that are not multiples of a block, for ordinary cases and for larger cases.
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
@@ -54,6 +55,8 @@ class Case:
             require one.
         only_output: Name of the only result from which gradients are computed, such as
             `result[0]`; empty for all results that require one.
+        passes: How often gradients are computed from one graph of operators, see
+            `results.BackwardPass`.
         late_grad: If True, the function is called with different inputs before gradients are
             computed.
         order: Order of the programs, and the seed of a random order.
@@ -71,6 +74,7 @@ class Case:
     shared: tuple[str, str] | None = None
     only_grad: str = ""
     only_output: str = ""
+    passes: Passes = "once"
     late_grad: bool = False
     order: tuple[str, int] | None = None
 
@@ -78,6 +82,12 @@ class Case:
     def is_special(self) -> bool:
         """True if an argument has values that `inputs` would not draw."""
         return self.values not in ("drawn", "permuted") or bool(self.values_of)
+
+    @property
+    def alone(self) -> Case:
+        """Return this case without earlier calls and without further calls or backward passes."""
+        passes: Passes = "once" if self.passes == "twice" else self.passes
+        return replace(self, after=(), reuse=False, late_grad=False, passes=passes)
 
     @property
     def weight(self) -> tuple[int, int, int]:
@@ -89,6 +99,7 @@ class Case:
             + (self.shared is not None)
             + (self.only_grad != "")
             + (self.only_output != "")
+            + (self.passes != "once")
             + self.late_grad
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
@@ -222,7 +233,7 @@ class Plan:
         """Yield cases with different backward passes.
 
         In some of them, only one argument requires a gradient, or only one result is used. In
-        another, another call comes before the backward pass.
+        others, another call or another backward pass precedes the backward pass.
 
         Args:
             arguments: Names of the arguments that require gradients.
@@ -237,6 +248,7 @@ class Plan:
                 yield self._case(self.ordinary(), choices=choices, only_grad=name)
         if arguments:
             yield self._case(self.ordinary(), choices=choices, late_grad=True)
+            yield self._case(self.ordinary(), choices=choices, passes="twice")
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Yield cases in which all arguments, or single ones, have unusual memory layouts.

@@ -21,6 +21,7 @@ values that were not computed use the original values (see `decisions`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -90,6 +91,8 @@ def evaluate(
         shared: Two arguments that are one tensor: the second is the first.
         backward: Backward pass that computes the gradients.
     """
+    passes = backward.passes
+    backward = replace(backward, passes="once")
     parts: _Parts = partial(_parts, function, inplace, backward)
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
@@ -104,6 +107,9 @@ def evaluate(
         for _, part in results.flat(value)
         if isinstance(part, torch.Tensor)
     ]
+    if passes == "twice":
+        # The gradients of the second pass are those of the first one if there is a second pass.
+        _parts(function, inplace, replace(backward, passes="twice"), mapped(_copied))
     given_arguments = mapped(_copied)
     observed = PlanRecorder(results.tensors_of(given_arguments), is_on_host=False)
     with watched(observed):

@@ -220,6 +220,8 @@ def circumstances(failure: Failure) -> str:
         text += f"; only the gradient of {failure.only_grad} is computed"
     if failure.only_output:
         text += f"; only {failure.only_output} is used in the backward pass"
+    if failure.passes == "twice":
+        text += "; the backward pass is repeated"
     for name, view in failure.views.items():
         text += f"; {'each tensor' if name == '*' else name} is {VIEW_TEXTS.get(view, view)}"
     if failure.config is not None:

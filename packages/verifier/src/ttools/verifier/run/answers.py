@@ -81,6 +81,7 @@ class _Answer(Struct):
     error: _Error | None = None
     unsupported: _Line = ""
     accuracy: _Accuracy | None = None
+    declined: _Line = ""
 
 
 class _Failed(Struct):

@@ -64,6 +64,9 @@ class Trial:
         log: Values that each launch computed, if the request asked for a log.
         accuracy: What the check `accuracy` has found, if the request asked for it: `findings`,
             `limits` (what the check could not follow), and `outputs` with their largest errors.
+        declined: Exception of a backward pass that the reference supports, but that few programs
+            need, see `results.BackwardPass.passes`; the results are not compared. Empty if there is
+            none.
         is_idle: If True, a constant result was correct without a launch, although no input is
             empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
@@ -101,6 +104,7 @@ class Trial:
     drew: bool = False
     log: list[dict[str, Any]] = field(default_factory=list)
     accuracy: dict[str, Any] = field(default_factory=dict)
+    declined: str = ""
     is_idle: bool = False
     is_endless: bool = False
     is_gone: bool = False
@@ -269,7 +273,7 @@ class Trials:
             answer = require_answer(answer, sent)
         except MalformedAnswerError as error:
             return Trial(problems=[_death(error)])
-        trial = self._trial_of(sent, right, answer)
+        trial = self._trial_of(case, sent, right, answer)
         trial.seconds = seconds
         trial.plan, trial.no_plan = answer.get("plan", b""), _in_one_line(answer.get("no_plan", ""))
         if is_first and not case.late_grad:
@@ -309,7 +313,7 @@ class Trials:
             return replace(ended, unsupported=why or ended.unsupported, problems=[])
         for part in answer.get("results", ()):
             part["grad"] = True  # a plan is executed without autograd
-        trial = self._trial_of(sent, right, answer)
+        trial = self._trial_of(case, sent, right, answer)
         if trial.is_endless:
             return replace(trial, unsupported="a launch took too long when it was repeated")
         return trial
@@ -388,7 +392,7 @@ class Trials:
 
     # ---- comparing
     def _trial_of(
-        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
+        self, case: Case, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
     ) -> Trial:
         images = {name: part for name, part in _flat(sent) if isinstance(part, TensorImage)}
         trial = Trial(
@@ -435,12 +439,20 @@ class Trials:
                 trial.problems.append(Mismatch("exception", detail, where=error["where"]))
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
+        if case.passes != "once" and answer.get("declined"):
+            trial.declined = _in_one_line(answer["declined"])
+            return trial
         trial.results = self._found(sent, right, answer)
         wrong = compare(right, trial.results, trial.largest_errors)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
-            answer, right, images, is_right=not wrong, may_finish=not self.fail_on_torch
+            answer,
+            right,
+            images,
+            is_right=not wrong,
+            may_finish=not self.fail_on_torch,
+            passes=2 if case.passes == "twice" else 1,
         )
         trial.finishing = finishing_work(answer, right)
         trial.reductions = reductions_of(answer, right, images)
@@ -563,7 +575,8 @@ def _plain(image: TensorImage) -> TensorImage:
 def _backward_pass(case: Case, phase: float) -> dict[str, Any]:
     """Return the backward pass of a case as data of a request."""
     view = case.views.get("*", "contiguous")
-    return asdict(BackwardPass(view=view, phase=phase, only_output=case.only_output))
+    only = case.only_output
+    return asdict(BackwardPass(view=view, phase=phase, only_output=only, passes=case.passes))
 
 
 def _has_tensor(value: Any) -> bool:

@@ -80,6 +80,8 @@ _NOT_SEPARATE = (
     "could have changed the reference: define `reference` and `inputs` in files that do not import "
     "the candidate's"
 )
+#: Descriptions of backward passes that a candidate need not support.
+_PASSES = {"twice": "a second backward pass through the same graph"}
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
@@ -338,7 +340,13 @@ class VerificationRun:
             labels = self._domain.labels(case.choices)
             self._constants.count(case, labels, trial.right)
             self._independent.count(case, labels, trial.sent, trial.right)
-            self._replay(case, trial)
+            if trial.declined:
+                self._note(
+                    f"the candidate does not support {_PASSES[case.passes]}, but the reference "
+                    f"does: {trial.declined}"
+                )
+            else:
+                self._replay(case, trial)
         return trial
 
     def _note_configs(self, configs: list[list[int]]) -> None:
@@ -371,10 +379,10 @@ class VerificationRun:
         """Return the problems of a case after it was run alone in a new process."""
         if trial.classes in ({"stale_state"}, {"nondeterministic"}):
             return trial.problems
-        alone = replace(case, after=(), reuse=False, late_grad=False)
+        alone = case.alone
         again = self._anew(alone)
         if again.problems:
-            problems = trial.problems if case.after or case.late_grad else again.problems
+            problems = again.problems if case == alone else trial.problems
             if case.values == "permuted":
                 # Permuted values may break a property that `inputs` guarantees, such as two equal
                 # halves. Wrong values alone are therefore not a failure.
@@ -397,6 +405,8 @@ class VerificationRun:
         evidence = {}
         if case.late_grad:
             how, evidence = "when another call comes before its backward pass", {"late": True}
+        elif case.passes == "twice":
+            how = f"in {_PASSES[case.passes]}"
         first = trial.problems[0].reclassified(
             "stale_state", f"correct by itself, but wrong {how}", evidence
         )
@@ -610,7 +620,7 @@ class VerificationRun:
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
-        if (case.after or case.late_grad) and trial.problems:
+        if case != case.alone and trial.problems:
             return self._explained(case, trial)
         if self._replays is not None and not (trial.problems or trial.skipped or trial.unsupported):
             return [problem for problem, _ in self._replays.check(case, trial)]
@@ -720,6 +730,7 @@ class VerificationRun:
             shared=case.shared,
             only_grad=case.only_grad,
             only_output=case.only_output,
+            passes=case.passes,
             config=case.config,
             after=after,
             where=problem.where,

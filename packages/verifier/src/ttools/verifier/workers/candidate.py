@@ -84,6 +84,9 @@ class Candidate:
         self._facts: dict[str, KernelFactsTable] = {}
         #: Chooses the configuration of autotuned kernels in the current call.
         self._tuned = ChosenConfig(None)
+        #: Exception that the current call raises in a backward pass that few programs need; empty
+        #: if there is none.
+        self._declined = ""
         #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
 
@@ -146,6 +149,7 @@ class Candidate:
         writes = ArgumentWrites(tensors)
         has_plan = self._is_on_host and bool(request.get("plan"))
         self._recorder = self._recording(tensors, has_plan)
+        self._declined = ""
         returned: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
@@ -165,7 +169,8 @@ class Candidate:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
                 answer["error"] = module.described(error)
             else:
-                if self._recorder is not None and has_plan:
+                answer["declined"] = self._declined
+                if self._recorder is not None and has_plan and not self._declined:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
                 results.share(answer["results"], parts)
@@ -221,7 +226,16 @@ class Candidate:
             self._recorder.take(weights)
         with self._watched():
             own = [weight for _, weight in weights]
-            gradients = results.gradients(found, arguments, own, backward)
+            try:
+                gradients = results.gradients(found, arguments, own, backward)
+            except TtoolsError:
+                raise
+            except Exception as error:
+                if backward.passes == "once":
+                    raise
+                described = module.described(error)
+                self._declined = f"{described['kind']}: {described['text']}"
+                gradients = []
         return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -14,6 +14,9 @@ from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 GRADIENT, WEIGHT = "gradient of ", "weight of "
 #: Default phase of the weights of results, see `BackwardPass`.
 PHASE = 0.3
+
+#: How often gradients are computed: once, or twice from one graph of operators.
+Passes: TypeAlias = Literal["once", "twice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +29,14 @@ class BackwardPass:
         phase: Phase of the cosine that yields the weights; a different phase yields different
             weights.
         only_output: Name of the only result whose gradients are computed; empty for all results.
+        passes: How often the gradients are computed. If `twice`, the results of the second pass
+            count.
     """
 
     view: str = "contiguous"
     phase: float = PHASE
     only_output: str = ""
+    passes: Passes = "once"
 
 
 #: The backward pass from all results, with contiguous weights.
@@ -198,12 +204,10 @@ def gradients(
     outputs = [output for _, output in differentiable(result, backward.only_output)]
     if not leaves or not outputs:
         return []
-    computed = torch.autograd.grad(
-        outputs,
-        [leaf for _, leaf in leaves],
-        weights,
-        allow_unused=True,
-    )
+    inputs = [leaf for _, leaf in leaves]
+    if backward.passes == "twice":
+        torch.autograd.grad(outputs, inputs, weights, retain_graph=True, allow_unused=True)
+    computed = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
     return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, computed, strict=True)]
 
 
