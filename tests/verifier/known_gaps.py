@@ -165,6 +165,27 @@ def leaves_hook(x):
     return doubled(x.detach())
 
 
+def seeds_generator(x):
+    torch.manual_seed(0)
+    return doubled(x)
+
+
+def seeds_in_a_fork(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return doubled(x)
+
+
+def draws_a_number(x):
+    torch.rand(3)
+    return doubled(x)
+
+
+def seeding_reference(x):
+    torch.manual_seed(1)
+    return x * 2.0
+
+
 FLOAT8 = torch.float8_e4m3fn
 
 

@@ -74,6 +74,9 @@ def test_results_must_not_share_memory(candidate: str, outcome: str) -> None:
         ("disables_gradients", "the gradient mode of torch from `True` to `False`"),
         ("leaves_gradient", "a gradient to `x`"),
         ("leaves_hook", "a hook to `x`"),
+        ("seeds_generator", "seeds the default generator of `torch`"),
+        ("seeds_in_a_fork", ""),
+        ("draws_a_number", ""),
     ],
 )
 def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
@@ -82,6 +85,10 @@ def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
     verification = verify_here({**subject, "candidate": f"{FILE}:{candidate}"}, options)
     assert str(verification.outcome) == ("failed" if text else "passed")
     assert any(text in failure.detail for failure in verification.failures) or not text
+
+
+def test_a_call_may_seed_the_generators_that_the_reference_seeds() -> None:
+    assert outcome_of("seeds_generator", "seeding_reference", cases=1) == "passed"
 
 
 @pytest.mark.parametrize("value", [float("inf"), torch.finfo(torch.float32).max, 1.0])

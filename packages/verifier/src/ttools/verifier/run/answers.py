@@ -102,6 +102,7 @@ class _Results(Struct):
     finished_by: _Few[tuple[_Line, _Line, _Count, _Count]] = []
     attached: _Few[_Line] = []
     settings: _Few[_Line] = []
+    reseeded: _Few[_Line] = []
 
 
 class _Kept(Struct):

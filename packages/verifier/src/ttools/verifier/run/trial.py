@@ -22,7 +22,7 @@ from ttools.verifier.run.answers import (
     require_answer,
     require_dictionary,
 )
-from ttools.verifier.run.arguments import changed_arguments
+from ttools.verifier.run.arguments import changed_arguments, changed_seeds
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.run.provenance import (
     FinishingWork,
@@ -439,6 +439,7 @@ class Trials:
                 trial.problems.append(Mismatch("exception", detail, where=error["where"]))
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
+        trial.problems += changed_seeds(answer, right)
         if case.passes != "once" and answer.get("declined"):
             trial.declined = _in_one_line(answer["declined"])
             return trial

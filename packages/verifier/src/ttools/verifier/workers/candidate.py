@@ -151,7 +151,7 @@ class Candidate:
         self._recorder = self._recording(tensors, has_plan)
         self._declined = ""
         returned: Any = None
-        state = randomness.state()
+        state, seeds = randomness.state(), randomness.seeds()
         logs = logged(request.get("log"), self._log_device)
         with self._engine(request, observations, writes) as run, logs as log:
             try:
@@ -192,6 +192,7 @@ class Candidate:
         answer["log"] = log
         answer["configs"] = self._tuned.integers
         answer["drew"] = randomness.state() != state
+        answer["reseeded"] = randomness.reseeded(seeds)
         if run is not None and self._recorder is not None and not answer["drew"]:
             answer["structure"] = [self._device, self._recorder.structure]
         answer["replaced"] = self._patched.names() if self._patched else []

@@ -101,11 +101,13 @@ class Reference:
     def _evaluated(self, request: dict[str, Any]) -> dict[str, Any]:
         """Evaluate the reference in its own types, in double precision, and on perturbed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
+        seeds = randomness.seeds()
         try:
             with interpret(dot="exact") as run:  # a reference may be a kernel, too
                 backward = BackwardPass(**request["backward"])
                 how = request["inplace"], request["shared"], backward
                 answer = evaluate(self._function, arguments, *how)
+            answer["reseeded"] = randomness.reseeded(seeds)
             if run.stats:
                 answer |= {"operators": [*answer["operators"], "launch"]}
                 answer |= {"work": 0, "work_of_parts": []}
