@@ -123,6 +123,21 @@ def doubled(x):
     return launched(affine_kernel, x, 2.0, 0.0)
 
 
+def transposes_strides(x):
+    """Return a result with the strides of a transposed tensor."""
+    y = torch.empty(x.shape[1], x.shape[0]).t()
+    y.copy_(doubled(x))
+    return y
+
+
+def transposed_reference(x):
+    return (x * 2.0).t()
+
+
+def contiguous_transposed(x):
+    return doubled(x).t().contiguous()
+
+
 def doubled_twice_reference(x):
     return x * 2.0, x * 2.0
 

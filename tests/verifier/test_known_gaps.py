@@ -87,6 +87,24 @@ def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
     assert any(text in failure.detail for failure in verification.failures) or not text
 
 
+@pytest.mark.parametrize(
+    ("candidate", "reference", "has_note"),
+    [
+        ("doubled", "double_reference", False),
+        ("transposes_strides", "double_reference", True),
+        ("contiguous_transposed", "transposed_reference", False),
+    ],
+)
+def test_strides_of_results_are_noted(candidate: str, reference: str, *, has_note: bool) -> None:
+    names = {"candidate": candidate, "reference": reference, "inputs": "inputs"}
+    subject = {key: f"{FILE}:{name}" for key, name in names.items()}
+    options = VerifyOptions(cases=1, shrink=0, all_sizes_seconds=0, replay_seed=1)
+    verification = verify_here(subject, options)
+    assert str(verification.outcome) == "passed", verification.failures
+    noted = [note for note in verification.notes if "is not contiguous" in note]
+    assert bool(noted) == has_note
+
+
 def test_a_call_may_seed_the_generators_that_the_reference_seeds() -> None:
     assert outcome_of("seeds_generator", "seeding_reference", cases=1) == "passed"
 

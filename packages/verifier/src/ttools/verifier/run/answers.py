@@ -118,6 +118,7 @@ class _Tensor(Struct):
     alias: str | None
     image: Any
     shares: _Line | None = None
+    contiguous: bool = True
 
 
 class _Other(Struct):

@@ -67,6 +67,8 @@ class Trial:
         declined: Exception of a backward pass that the reference supports, but that few programs
             need, see `results.BackwardPass.passes`; the results are not compared. Empty if there is
             none.
+        strided: Names of the results that are not contiguous, although those of the reference are
+            and all arguments are, too.
         is_idle: If True, a constant result was correct without a launch, although no input is
             empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
@@ -105,6 +107,7 @@ class Trial:
     log: list[dict[str, Any]] = field(default_factory=list)
     accuracy: dict[str, Any] = field(default_factory=dict)
     declined: str = ""
+    strided: list[str] = field(default_factory=list)
     is_idle: bool = False
     is_endless: bool = False
     is_gone: bool = False
@@ -445,6 +448,8 @@ class Trials:
             return trial
         trial.results = self._found(sent, right, answer)
         wrong = compare(right, trial.results, trial.largest_errors)
+        if not case.views:
+            trial.strided = _strided(right, trial.results)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
@@ -586,6 +591,19 @@ def _has_tensor(value: Any) -> bool:
 
 def _requires_gradient(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
+
+
+def _strided(right: dict[str, Any], found: list[dict[str, Any]]) -> list[str]:
+    """Return the names of results that are not contiguous although the reference's are."""
+    return [
+        wanted["name"]
+        for wanted, part in zip(right["given"], found, strict=False)
+        if wanted["kind"] == part["kind"] == "tensor"
+        and wanted["name"] == part["name"]
+        and not wanted["name"].startswith(GRADIENT)
+        and wanted.get("contiguous", True)
+        and not part.get("contiguous", True)
+    ]
 
 
 def _is_differentiable(part: dict[str, Any]) -> bool:

@@ -340,6 +340,11 @@ class VerificationRun:
             labels = self._domain.labels(case.choices)
             self._constants.count(case, labels, trial.right)
             self._independent.count(case, labels, trial.sent, trial.right)
+            for name in trial.strided:
+                self._note(
+                    f"{name} is not contiguous, but that of the reference is: operations such as "
+                    "`view`, and kernels that expect contiguous arguments, may fail on it"
+                )
             if trial.declined:
                 self._note(
                     f"the candidate does not support {_PASSES[case.passes]}, but the reference "

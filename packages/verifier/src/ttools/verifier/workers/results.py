@@ -82,6 +82,7 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
             "dtype": name_of(value.dtype),
             "shape": list(value.shape),
             "device": value.device.type,
+            "contiguous": value.is_contiguous(),
             "grad": value.requires_grad,
             "alias": owners.get(storage.data_ptr()) if storage.nbytes() else None,
             "image": image_of(value),
