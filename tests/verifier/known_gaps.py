@@ -123,6 +123,21 @@ def doubled(x):
     return launched(affine_kernel, x, 2.0, 0.0)
 
 
+def transposes_strides(x):
+    """Return a result with the strides of a transposed tensor."""
+    y = torch.empty(x.shape[1], x.shape[0]).t()
+    y.copy_(doubled(x))
+    return y
+
+
+def transposed_reference(x):
+    return (x * 2.0).t()
+
+
+def contiguous_transposed(x):
+    return doubled(x).t().contiguous()
+
+
 def doubled_twice_reference(x):
     return x * 2.0, x * 2.0
 
@@ -163,6 +178,27 @@ def leaves_hook(x):
     x.requires_grad_().register_hook(lambda gradient: gradient * 2)
     x.requires_grad_(False)
     return doubled(x.detach())
+
+
+def seeds_generator(x):
+    torch.manual_seed(0)
+    return doubled(x)
+
+
+def seeds_in_a_fork(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return doubled(x)
+
+
+def draws_a_number(x):
+    torch.rand(3)
+    return doubled(x)
+
+
+def seeding_reference(x):
+    torch.manual_seed(1)
+    return x * 2.0
 
 
 FLOAT8 = torch.float8_e4m3fn

@@ -296,3 +296,17 @@ def test_complex_results_have_relative_tolerances(scale: float) -> None:
     cancelling = torch.cat([x, -x]) + x[:1] * 1e-3
     shifted = cancelling.sum() + 1e-6 * scale
     assert classes(lambda x: x.sum(), shifted, x=cancelling) == []
+
+
+def test_an_undefined_gradient_equals_zeros() -> None:
+    def problems(name: str, value: Any, other: Any) -> list[str]:
+        parts = (described(f"{name}x", each, {}) for each in (value, other))
+        given, found = parts
+        return [mismatch.failure for mismatch in compare_part(given, None, None, found)]
+
+    zeros, ones = torch.zeros(3), torch.ones(3)
+    for given, found in ((None, zeros), (zeros, None), (None, None)):
+        assert problems("gradient of ", given, found) == []
+    assert problems("gradient of ", None, ones) == ["layout"]
+    assert problems("gradient of ", ones, None) == ["layout"]
+    assert problems("result ", None, zeros) == ["layout"]

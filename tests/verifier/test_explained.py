@@ -18,6 +18,7 @@ PLAIN = Case(sizes={})
         (Case(sizes={}, after=(PLAIN,)), "after other calls"),
         (Case(sizes={}, after=(PLAIN,), reuse=True), "with new values in the same storage"),
         (Case(sizes={}, late_grad=True), "when another call comes before its backward pass"),
+        (Case(sizes={}, passes="twice"), "in a second backward pass through the same graph"),
     ],
 )
 def test_failures_that_need_other_calls_are_stale_state(

@@ -74,6 +74,9 @@ def test_results_must_not_share_memory(candidate: str, outcome: str) -> None:
         ("disables_gradients", "the gradient mode of torch from `True` to `False`"),
         ("leaves_gradient", "a gradient to `x`"),
         ("leaves_hook", "a hook to `x`"),
+        ("seeds_generator", "seeds the default generator of `torch`"),
+        ("seeds_in_a_fork", ""),
+        ("draws_a_number", ""),
     ],
 )
 def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
@@ -82,6 +85,28 @@ def test_effects_that_remain_after_a_call(candidate: str, text: str) -> None:
     verification = verify_here({**subject, "candidate": f"{FILE}:{candidate}"}, options)
     assert str(verification.outcome) == ("failed" if text else "passed")
     assert any(text in failure.detail for failure in verification.failures) or not text
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "has_note"),
+    [
+        ("doubled", "double_reference", False),
+        ("transposes_strides", "double_reference", True),
+        ("contiguous_transposed", "transposed_reference", False),
+    ],
+)
+def test_strides_of_results_are_noted(candidate: str, reference: str, *, has_note: bool) -> None:
+    names = {"candidate": candidate, "reference": reference, "inputs": "inputs"}
+    subject = {key: f"{FILE}:{name}" for key, name in names.items()}
+    options = VerifyOptions(cases=1, shrink=0, all_sizes_seconds=0, replay_seed=1)
+    verification = verify_here(subject, options)
+    assert str(verification.outcome) == "passed", verification.failures
+    noted = [note for note in verification.notes if "is not contiguous" in note]
+    assert bool(noted) == has_note
+
+
+def test_a_call_may_seed_the_generators_that_the_reference_seeds() -> None:
+    assert outcome_of("seeds_generator", "seeding_reference", cases=1) == "passed"
 
 
 @pytest.mark.parametrize("value", [float("inf"), torch.finfo(torch.float32).max, 1.0])

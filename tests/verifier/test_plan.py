@@ -104,14 +104,24 @@ def test_one_argument_may_have_special_values_or_alias_another() -> None:
 
 def test_gradients_of_one_argument_alone() -> None:
     plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
-    cases = list(plan.gradients(["x", "w"], {"grad": 1}))
+    cases = list(plan.gradients(["x", "w"], ["result"], {"grad": 1}))
     assert [(case.only_grad, case.late_grad, case.choices) for case in cases] == [
         ("x", False, {"grad": 1}),
         ("w", False, {"grad": 1}),
         ("", True, {"grad": 1}),
+        ("", False, {"grad": 1}),
     ]
-    assert [gradient.late_grad for gradient in plan.gradients(["x"], {})] == [True]
-    assert not list(plan.gradients([], {}))
+    (late, repeated) = plan.gradients(["x"], ["result"], {})
+    assert (late.late_grad, late.passes) == (True, "once")
+    assert (repeated.late_grad, repeated.passes) == (False, "twice")
+    assert not list(plan.gradients([], ["result[0]", "result[1]"], {}))
+
+
+def test_gradients_of_one_result_alone() -> None:
+    plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
+    cases = plan.gradients(["x"], ["result[0]", "result[1]"], {"grad": 1})
+    alone = [(case.only_output, case.choices) for case in cases if case.only_output]
+    assert alone == [("result[0]", {"grad": 1}), ("result[1]", {"grad": 1})]
 
 
 def test_every_one_of_many_configurations_is_tried() -> None:

@@ -41,6 +41,17 @@ def test_random_candidates_differ_between_processes_and_are_detected(name: str) 
     assert results[0] == results[2] != results[1]
 
 
+def test_new_seeds_are_noticed_at_each_call() -> None:
+    randomness.begin(3)
+    before = randomness.seeds()
+    torch.rand(3)
+    assert randomness.reseeded(before) == []
+    for _ in range(2):
+        torch.manual_seed(8)
+        assert "torch" in randomness.reseeded(before)
+    assert randomness.seeds() == before
+
+
 def test_inputs_without_a_seed_are_equal_for_equal_cases(tmp_path: Path) -> None:
     path = tmp_path / "drawing.py"
     path.write_text(

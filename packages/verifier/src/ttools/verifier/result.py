@@ -68,6 +68,9 @@ class Failure:
         shared: Two arguments that were one tensor.
         only_grad: The only argument whose gradient was computed; empty if all gradients were
             computed.
+        only_output: The only result from which gradients were computed; empty if they were computed
+            from all results.
+        passes: How often gradients were computed from one graph of operators: `once` or `twice`.
         config: Number of the autotuner's configuration.
         after: Sizes, choices, seed and values of each earlier call in the same process.
         where: Line of the user's code, as `file:line` or `file:line:column`.
@@ -94,6 +97,8 @@ class Failure:
     views: dict[str, str] = field(default_factory=dict)
     shared: tuple[str, str] | None = None
     only_grad: str = ""
+    only_output: str = ""
+    passes: str = "once"
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""

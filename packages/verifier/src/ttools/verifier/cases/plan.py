@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.tensors import VIEWS
 from ttools.verifier.cases.values import KINDS
+from ttools.verifier.workers.results import Passes
 
 #: Sizes that are not multiples of a block, for ordinary cases and for larger cases.
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
@@ -52,6 +53,10 @@ class Case:
             second, too.
         only_grad: The only argument whose gradient is computed; empty for all arguments that
             require one.
+        only_output: Name of the only result from which gradients are computed, such as
+            `result[0]`; empty for all results that require one.
+        passes: How often gradients are computed from one graph of operators, see
+            `results.BackwardPass`.
         late_grad: If True, the function is called with different inputs before gradients are
             computed.
         order: Order of the programs, and the seed of a random order.
@@ -68,6 +73,8 @@ class Case:
     reuse: bool | Literal["address"] = False
     shared: tuple[str, str] | None = None
     only_grad: str = ""
+    only_output: str = ""
+    passes: Passes = "once"
     late_grad: bool = False
     order: tuple[str, int] | None = None
 
@@ -75,6 +82,12 @@ class Case:
     def is_special(self) -> bool:
         """True if an argument has values that `inputs` would not draw."""
         return self.values not in ("drawn", "permuted") or bool(self.values_of)
+
+    @property
+    def alone(self) -> Case:
+        """Return this case without earlier calls and without further calls or backward passes."""
+        passes: Passes = "once" if self.passes == "twice" else self.passes
+        return replace(self, after=(), reuse=False, late_grad=False, passes=passes)
 
     @property
     def weight(self) -> tuple[int, int, int]:
@@ -85,6 +98,8 @@ class Case:
             + (self.config is not None)
             + (self.shared is not None)
             + (self.only_grad != "")
+            + (self.only_output != "")
+            + (self.passes != "once")
             + self.late_grad
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
@@ -212,18 +227,28 @@ class Plan:
         for pair in list(pairs)[:6]:
             yield self._case(self.ordinary(), shared=pair)
 
-    def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Yield cases with only one gradient, and one with another call before the backward pass.
+    def gradients(
+        self, arguments: Sequence[str], outputs: Sequence[str], choices: dict[str, int]
+    ) -> Iterator[Case]:
+        """Yield cases with different backward passes.
+
+        In some of them, only one argument requires a gradient, or only one result is used. In
+        others, another call or another backward pass precedes the backward pass.
 
         Args:
             arguments: Names of the arguments that require gradients.
+            outputs: Names of the results that require gradients.
             choices: Choices for which these arguments require gradients.
         """
+        if arguments and len(outputs) > 1:
+            for name in outputs[:4]:
+                yield self._case(self.ordinary(), choices=choices, only_output=name)
         if len(arguments) > 1:
             for name in arguments[:4]:
                 yield self._case(self.ordinary(), choices=choices, only_grad=name)
         if arguments:
             yield self._case(self.ordinary(), choices=choices, late_grad=True)
+            yield self._case(self.ordinary(), choices=choices, passes="twice")
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Yield cases in which all arguments, or single ones, have unusual memory layouts.

@@ -21,6 +21,7 @@ values that were not computed use the original values (see `decisions`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -73,8 +74,7 @@ def evaluate(
     arguments: dict[str, Any],
     inplace: list[str],
     shared: tuple[str, str] | None = None,
-    weights: str = "contiguous",
-    phase: float = results.PHASE,
+    backward: results.BackwardPass = results.WHOLE,
 ) -> dict[str, Any]:
     """Return the parts of a reference's results, and their spreads.
 
@@ -89,10 +89,11 @@ def evaluate(
         arguments: Arguments of the call, which are not changed.
         inplace: Arguments whose values after the call are also results.
         shared: Two arguments that are one tensor: the second is the first.
-        weights: Memory layout of the weights of gradients, see `results.weights_of`.
-        phase: Phase of these weights, see `results.weights_of`.
+        backward: Backward pass that computes the gradients.
     """
-    parts: _Parts = partial(_parts, function, inplace, (weights, phase))
+    passes = backward.passes
+    backward = replace(backward, passes="once")
+    parts: _Parts = partial(_parts, function, inplace, backward)
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
         changed: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
@@ -106,6 +107,9 @@ def evaluate(
         for _, part in results.flat(value)
         if isinstance(part, torch.Tensor)
     ]
+    if passes == "twice":
+        # The gradients of the second pass are those of the first one if there is a second pass.
+        _parts(function, inplace, replace(backward, passes="twice"), mapped(_copied))
     given_arguments = mapped(_copied)
     observed = PlanRecorder(results.tensors_of(given_arguments), is_on_host=False)
     with watched(observed):
@@ -394,15 +398,15 @@ def _moves(
 def _parts(
     function: Callable[..., Any],
     inplace: list[str],
-    layout: tuple[str, float],
+    backward: results.BackwardPass,
     arguments: dict[str, Any],
     perturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
     """Return the results of a function, their gradients, and arguments that it may change."""
     result = function(**arguments)
     # The weights of gradients are arguments of the backward pass, so they are perturbed, too.
-    weights = [perturbed(tensor) for _, tensor in results.weights_of(result, *layout)]
-    parts = [*results.flat(result), *results.gradients(result, arguments, weights)]
+    weights = [perturbed(tensor) for _, tensor in results.weights_of(result, backward)]
+    parts = [*results.flat(result), *results.gradients(result, arguments, weights, backward)]
     after = [
         (f"{name} after the call", part)
         for key in inplace

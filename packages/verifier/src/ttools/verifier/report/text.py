@@ -39,7 +39,7 @@ _CASES = {
     "sizes about blocks": "at sizes near multiples of the block sizes",
     "unequal special values": "with special values in one argument",
     "one tensor as two arguments": "with one tensor as two arguments",
-    "gradients of one argument": "with the gradient of one argument",
+    "backward passes": "with other backward passes",
     "configurations": "in a given configuration of the autotuner",
     "random sizes, values and views": "with random sizes, values and views",
     "sizes that were found among all": "at sizes found by the analysis of all sizes",
@@ -218,6 +218,10 @@ def circumstances(failure: Failure) -> str:
         text += f"; {failure.shared[1]} is {failure.shared[0]}"
     if failure.only_grad:
         text += f"; only the gradient of {failure.only_grad} is computed"
+    if failure.only_output:
+        text += f"; only {failure.only_output} is used in the backward pass"
+    if failure.passes == "twice":
+        text += "; the backward pass is repeated"
     for name, view in failure.views.items():
         text += f"; {'each tensor' if name == '*' else name} is {VIEW_TEXTS.get(view, view)}"
     if failure.config is not None:

@@ -81,6 +81,7 @@ class _Answer(Struct):
     error: _Error | None = None
     unsupported: _Line = ""
     accuracy: _Accuracy | None = None
+    declined: _Line = ""
 
 
 class _Failed(Struct):
@@ -101,6 +102,7 @@ class _Results(Struct):
     finished_by: _Few[tuple[_Line, _Line, _Count, _Count]] = []
     attached: _Few[_Line] = []
     settings: _Few[_Line] = []
+    reseeded: _Few[_Line] = []
 
 
 class _Kept(Struct):
@@ -116,6 +118,7 @@ class _Tensor(Struct):
     alias: str | None
     image: Any
     shares: _Line | None = None
+    contiguous: bool = True
 
 
 class _Other(Struct):

@@ -42,6 +42,23 @@ def changed_arguments(
     return problems
 
 
+def changed_seeds(answer: dict[str, Any], right: dict[str, Any]) -> list[Mismatch]:
+    """Return failures for the generators that a call seeds; none if the reference seeds one.
+
+    The reference may seed the generator of the CPU where the candidate seeds that of a GPU.
+
+    Args:
+        answer: Answer of the candidate's process.
+        right: Answer of the reference's process.
+    """
+    if right.get("reseeded"):
+        return []
+    return [
+        Mismatch("stale_state", f"seeds the default generator of `{name}`", {"effect": True})
+        for name in answer.get("reseeded", ())
+    ]
+
+
 def _changed(
     name: str, image: TensorImage, data: bytes, answer: dict[str, Any], *, fixed: bool
 ) -> list[Mismatch]:

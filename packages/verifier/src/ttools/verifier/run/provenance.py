@@ -57,6 +57,7 @@ def work_of_torch(
     *,
     is_right: bool,
     may_finish: bool = True,
+    passes: int = 1,
 ) -> list[Mismatch]:
     """Return a failure if a result was not computed by a kernel.
 
@@ -66,6 +67,7 @@ def work_of_torch(
         images: Arguments that are tensors, by name.
         is_right: If True, the results are correct.
         may_finish: If True, operators may finish what kernels have computed, see `Work.finishing`.
+        passes: How often the operators of the call have computed the gradients.
     """
     counts = {name: math.prod(image.shape) for name, image in images.items()}
     results = [math.prod(part["shape"]) for part in right["given"] if part["kind"] == "tensor"]
@@ -96,13 +98,13 @@ def work_of_torch(
     for part, name, count, _ in answer.get("finished_by", ()):
         if name not in REDUCTIONS and part in right.get("plain_gradients", ()):
             work[name] = work.get(name, 0) + count
-    if tested >= _MOST_TESTS * largest:
+    if tested >= passes * _MOST_TESTS * largest:
         detail = f"torch compares or tests {tested} floats, in a call whose largest tensor has"
         names = [name for name, _, compared, _ in answer["operators"] if compared]
         return [_not_computed(f"{detail} {largest}", operators=[names, tested])]
     total = sum(work.values())
     required = min([largest, *_required(right, counts)])
-    if total >= max(_FEWEST, _SHARE * required):
+    if total >= passes * max(_FEWEST, _SHARE * required):
         names = [name for name in sorted(work, key=lambda each: -work[each]) if work[name]]
         detail = f"torch {_verb(names)}: {_listed(names)} on {total} elements, "
         is_largest = required == largest

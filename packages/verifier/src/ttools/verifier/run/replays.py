@@ -506,7 +506,7 @@ def _key_of(trial: Trial) -> bytes:
 
 
 def _phase_of(case: Case, reads: list[str]) -> float:
-    """Return the phase of the weights of results for new inputs, see `results.weights_of`."""
+    """Return the phase of the weights of results for new inputs, see `results.BackwardPass`."""
     is_read = any(name.startswith(WEIGHT) for name in reads)
     return PHASE if is_read else PHASE + case.seed % 997 / 100
 

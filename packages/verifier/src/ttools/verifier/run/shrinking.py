@@ -53,6 +53,10 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
         yield replace(case, views={})
     if case.only_grad:
         yield replace(case, only_grad="")
+    if case.only_output:
+        yield replace(case, only_output="")
+    if case.passes != "once":
+        yield replace(case, passes="once")
     if case.late_grad:
         yield replace(case, late_grad=False)
     if len(case.after) > 1:

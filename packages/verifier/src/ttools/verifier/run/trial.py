@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -22,7 +22,7 @@ from ttools.verifier.run.answers import (
     require_answer,
     require_dictionary,
 )
-from ttools.verifier.run.arguments import changed_arguments
+from ttools.verifier.run.arguments import changed_arguments, changed_seeds
 from ttools.verifier.run.finding_classes import explained, of_findings, warnings_of
 from ttools.verifier.run.provenance import (
     FinishingWork,
@@ -32,7 +32,7 @@ from ttools.verifier.run.provenance import (
     reductions_of,
     work_of_torch,
 )
-from ttools.verifier.workers.results import PHASE, flat
+from ttools.verifier.workers.results import GRADIENT, PHASE, BackwardPass, flat
 
 #: Maximum length of a text of a candidate in a report.
 _LONGEST_TEXT = 300
@@ -57,12 +57,18 @@ class Trial:
         arguments: Names of the arguments that are tensors.
         alike: Pairs of arguments that could be one tensor.
         differentiable: Names of arguments that require gradients.
+        outputs: Names of the results of the reference that require gradients.
         findings: Findings of the checks, including those that are not failures.
         results: Results of the candidate, and arguments that it may change.
         drew: If True, the candidate drew random numbers.
         log: Values that each launch computed, if the request asked for a log.
         accuracy: What the check `accuracy` has found, if the request asked for it: `findings`,
             `limits` (what the check could not follow), and `outputs` with their largest errors.
+        declined: Exception of a backward pass that the reference supports, but that few programs
+            need, see `results.BackwardPass.passes`; the results are not compared. Empty if there is
+            none.
+        strided: Names of the results that are not contiguous, although those of the reference are
+            and all arguments are, too.
         is_idle: If True, a constant result was correct without a launch, although no input is
             empty.
         is_endless: If True, a launch or the call was terminated because it exceeded its time limit.
@@ -94,11 +100,14 @@ class Trial:
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
     differentiable: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
     log: list[dict[str, Any]] = field(default_factory=list)
     accuracy: dict[str, Any] = field(default_factory=dict)
+    declined: str = ""
+    strided: list[str] = field(default_factory=list)
     is_idle: bool = False
     is_endless: bool = False
     is_gone: bool = False
@@ -250,8 +259,7 @@ class Trials:
         request.setdefault("hold", bool(case.after))
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
-        request.setdefault("weights", case.views.get("*", "contiguous"))
-        request.setdefault("phase", PHASE)
+        request.setdefault("backward", _backward_pass(case, PHASE))
         request.setdefault("plan", self.wants_plans)
         if case.order is not None:
             request["order"], request["seed"] = case.order
@@ -268,7 +276,7 @@ class Trials:
             answer = require_answer(answer, sent)
         except MalformedAnswerError as error:
             return Trial(problems=[_death(error)])
-        trial = self._trial_of(sent, right, answer)
+        trial = self._trial_of(case, sent, right, answer)
         trial.seconds = seconds
         trial.plan, trial.no_plan = answer.get("plan", b""), _in_one_line(answer.get("no_plan", ""))
         if is_first and not case.late_grad:
@@ -298,10 +306,9 @@ class Trials:
             right: Answer of the reference's process for these arguments; None to request it.
             launches: If False, the launches of the plan are left out.
             fill: Byte that new memory contains; None for the pattern that the checks recognise.
-            phase: Phase of the weights of results, see `results.weights_of`.
+            phase: Phase of the weights of results, see `results.BackwardPass`.
         """
-        weights = case.views.get("*", "contiguous")
-        request: dict[str, Any] = {"shared": case.shared, "weights": weights, "phase": phase}
+        request: dict[str, Any] = {"shared": case.shared, "backward": _backward_pass(case, phase)}
         request |= {"launches": launches, "fill": fill, "is_special": case.is_special}
         right, answer, ended = self._called(replayer, sent, request, right)
         if ended is not None:
@@ -309,7 +316,7 @@ class Trials:
             return replace(ended, unsupported=why or ended.unsupported, problems=[])
         for part in answer.get("results", ()):
             part["grad"] = True  # a plan is executed without autograd
-        trial = self._trial_of(sent, right, answer)
+        trial = self._trial_of(case, sent, right, answer)
         if trial.is_endless:
             return replace(trial, unsupported="a launch took too long when it was repeated")
         return trial
@@ -329,7 +336,7 @@ class Trials:
         """
         if right is None:
             plain = map_tensors(_plain, sent, TensorImage)
-            asked = {key: request[key] for key in ("shared", "weights", "phase")}
+            asked = {key: request[key] for key in ("shared", "backward")}
             asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
             self._reference.send(asked)
         gone: WorkerEndedError | None = None
@@ -388,7 +395,7 @@ class Trials:
 
     # ---- comparing
     def _trial_of(
-        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
+        self, case: Case, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
     ) -> Trial:
         images = {name: part for name, part in _flat(sent) if isinstance(part, TensorImage)}
         trial = Trial(
@@ -402,6 +409,7 @@ class Trials:
             arguments=[key for key, value in sent.items() if _has_tensor(value)],
             alike=self._alike(sent),
             differentiable=[key for key, value in sent.items() if _requires_gradient(value)],
+            outputs=[part["name"] for part in right["given"] if _is_differentiable(part)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
             log=answer.get("log", []),
@@ -434,12 +442,23 @@ class Trials:
                 trial.problems.append(Mismatch("exception", detail, where=error["where"]))
             return trial
         trial.problems += changed_arguments(sent, answer, self.inplace)
+        trial.problems += changed_seeds(answer, right)
+        if case.passes != "once" and answer.get("declined"):
+            trial.declined = _in_one_line(answer["declined"])
+            return trial
         trial.results = self._found(sent, right, answer)
         wrong = compare(right, trial.results, trial.largest_errors)
+        if not case.views:
+            trial.strided = _strided(right, trial.results)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
-            answer, right, images, is_right=not wrong, may_finish=not self.fail_on_torch
+            answer,
+            right,
+            images,
+            is_right=not wrong,
+            may_finish=not self.fail_on_torch,
+            passes=2 if case.passes == "twice" else 1,
         )
         trial.finishing = finishing_work(answer, right)
         trial.reductions = reductions_of(answer, right, images)
@@ -559,12 +578,37 @@ def _plain(image: TensorImage) -> TensorImage:
     return replace(image_of(elements(image)), requires_grad=image.requires_grad)
 
 
+def _backward_pass(case: Case, phase: float) -> dict[str, Any]:
+    """Return the backward pass of a case as data of a request."""
+    view = case.views.get("*", "contiguous")
+    only = case.only_output
+    return asdict(BackwardPass(view=view, phase=phase, only_output=only, passes=case.passes))
+
+
 def _has_tensor(value: Any) -> bool:
     return any(isinstance(part, TensorImage) for _, part in flat(value))
 
 
 def _requires_gradient(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
+
+
+def _strided(right: dict[str, Any], found: list[dict[str, Any]]) -> list[str]:
+    """Return the names of results that are not contiguous although the reference's are."""
+    return [
+        wanted["name"]
+        for wanted, part in zip(right["given"], found, strict=False)
+        if wanted["kind"] == part["kind"] == "tensor"
+        and wanted["name"] == part["name"]
+        and not wanted["name"].startswith(GRADIENT)
+        and wanted.get("contiguous", True)
+        and not part.get("contiguous", True)
+    ]
+
+
+def _is_differentiable(part: dict[str, Any]) -> bool:
+    """Return whether a part of the reference's results requires a gradient."""
+    return bool(part.get("grad")) and not part["name"].startswith(GRADIENT)
 
 
 def _flat(arguments: dict[str, Any]) -> list[tuple[str, Any]]:

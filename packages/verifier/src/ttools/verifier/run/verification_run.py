@@ -80,6 +80,8 @@ _NOT_SEPARATE = (
     "could have changed the reference: define `reference` and `inputs` in files that do not import "
     "the candidate's"
 )
+#: Descriptions of backward passes that a candidate need not support.
+_PASSES = {"twice": "a second backward pass through the same graph"}
 _STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
@@ -235,13 +237,13 @@ class VerificationRun:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
-        differentiable: tuple[list[str], dict[str, int]] = [], {}
+        differentiable: tuple[list[str], list[str], dict[str, int]] = [], [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
                 if len(trial.differentiable) > len(differentiable[0]):
-                    differentiable = trial.differentiable, case.choices
+                    differentiable = trial.differentiable, trial.outputs, case.choices
         constants = sorted({c for trial in first for c in trial.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -253,8 +255,8 @@ class VerificationRun:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        alone = _named("gradients of one argument", plan.gradients(*differentiable))
-        yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
+        backward = _named("backward passes", plan.gradients(*differentiable))
+        yield from _interleaved(edges, views, values, blocks, unequal, shared, backward)
         if len(self._configs) > _MOST_CONFIGS:
             self._note(
                 f"only the first {_MOST_CONFIGS} of {len(self._configs)} configurations of an "
@@ -338,7 +340,18 @@ class VerificationRun:
             labels = self._domain.labels(case.choices)
             self._constants.count(case, labels, trial.right)
             self._independent.count(case, labels, trial.sent, trial.right)
-            self._replay(case, trial)
+            for name in trial.strided:
+                self._note(
+                    f"{name} is not contiguous, but that of the reference is: operations such as "
+                    "`view`, and kernels that expect contiguous arguments, may fail on it"
+                )
+            if trial.declined:
+                self._note(
+                    f"the candidate does not support {_PASSES[case.passes]}, but the reference "
+                    f"does: {trial.declined}"
+                )
+            else:
+                self._replay(case, trial)
         return trial
 
     def _note_configs(self, configs: list[list[int]]) -> None:
@@ -371,10 +384,10 @@ class VerificationRun:
         """Return the problems of a case after it was run alone in a new process."""
         if trial.classes in ({"stale_state"}, {"nondeterministic"}):
             return trial.problems
-        alone = replace(case, after=(), reuse=False, late_grad=False)
+        alone = case.alone
         again = self._anew(alone)
         if again.problems:
-            problems = trial.problems if case.after or case.late_grad else again.problems
+            problems = again.problems if case == alone else trial.problems
             if case.values == "permuted":
                 # Permuted values may break a property that `inputs` guarantees, such as two equal
                 # halves. Wrong values alone are therefore not a failure.
@@ -397,6 +410,8 @@ class VerificationRun:
         evidence = {}
         if case.late_grad:
             how, evidence = "when another call comes before its backward pass", {"late": True}
+        elif case.passes == "twice":
+            how = f"in {_PASSES[case.passes]}"
         first = trial.problems[0].reclassified(
             "stale_state", f"correct by itself, but wrong {how}", evidence
         )
@@ -610,7 +625,7 @@ class VerificationRun:
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
-        if (case.after or case.late_grad) and trial.problems:
+        if case != case.alone and trial.problems:
             return self._explained(case, trial)
         if self._replays is not None and not (trial.problems or trial.skipped or trial.unsupported):
             return [problem for problem, _ in self._replays.check(case, trial)]
@@ -719,6 +734,8 @@ class VerificationRun:
             views=case.views,
             shared=case.shared,
             only_grad=case.only_grad,
+            only_output=case.only_output,
+            passes=case.passes,
             config=case.config,
             after=after,
             where=problem.where,

@@ -84,6 +84,9 @@ class Candidate:
         self._facts: dict[str, KernelFactsTable] = {}
         #: Chooses the configuration of autotuned kernels in the current call.
         self._tuned = ChosenConfig(None)
+        #: Exception that the current call raises in a backward pass that few programs need; empty
+        #: if there is none.
+        self._declined = ""
         #: Records the call that is being made.
         self._recorder: PlanRecorder | None = None
 
@@ -146,8 +149,9 @@ class Candidate:
         writes = ArgumentWrites(tensors)
         has_plan = self._is_on_host and bool(request.get("plan"))
         self._recorder = self._recording(tensors, has_plan)
+        self._declined = ""
         returned: Any = None
-        state = randomness.state()
+        state, seeds = randomness.state(), randomness.seeds()
         logs = logged(request.get("log"), self._log_device)
         with self._engine(request, observations, writes) as run, logs as log:
             try:
@@ -165,7 +169,8 @@ class Candidate:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
                 answer["error"] = module.described(error)
             else:
-                if self._recorder is not None and has_plan:
+                answer["declined"] = self._declined
+                if self._recorder is not None and has_plan and not self._declined:
                     answer["plan"], answer["no_plan"] = self._recorder.plan(parts)
                 answer["results"] = [self._described(name, part, owners) for name, part in parts]
                 results.share(answer["results"], parts)
@@ -187,6 +192,7 @@ class Candidate:
         answer["log"] = log
         answer["configs"] = self._tuned.integers
         answer["drew"] = randomness.state() != state
+        answer["reseeded"] = randomness.reseeded(seeds)
         if run is not None and self._recorder is not None and not answer["drew"]:
             answer["structure"] = [self._device, self._recorder.structure]
         answer["replaced"] = self._patched.names() if self._patched else []
@@ -215,11 +221,22 @@ class Candidate:
         self, found: Any, arguments: dict[str, Any], request: dict[str, Any]
     ) -> list[tuple[str, Any]]:
         """Return the parts of a result by name, and the gradients of the arguments."""
-        weights = results.weights_of(found, request.get("weights", "contiguous"))
+        backward = results.BackwardPass(**request.get("backward", {}))
+        weights = results.weights_of(found, backward)
         if self._recorder is not None:
             self._recorder.take(weights)
         with self._watched():
-            gradients = results.gradients(found, arguments, [weight for _, weight in weights])
+            own = [weight for _, weight in weights]
+            try:
+                gradients = results.gradients(found, arguments, own, backward)
+            except TtoolsError:
+                raise
+            except Exception as error:
+                if backward.passes == "once":
+                    raise
+                described = module.described(error)
+                self._declined = f"{described['kind']}: {described['text']}"
+                gradients = []
         return [*results.flat(found), *gradients]
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:

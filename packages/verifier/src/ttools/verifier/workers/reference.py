@@ -17,6 +17,7 @@ from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers import module, randomness
 from ttools.verifier.workers.module import has_loaded
 from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.results import BackwardPass
 
 
 class Reference:
@@ -102,10 +103,13 @@ class Reference:
     def _evaluated(self, request: dict[str, Any]) -> dict[str, Any]:
         """Evaluate the reference in its own types, in double precision, and on perturbed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
+        seeds = randomness.seeds()
         try:
             with interpret(dot="exact") as run:  # a reference may be a kernel, too
-                how = request["inplace"], request["shared"], request["weights"], request["phase"]
+                backward = BackwardPass(**request["backward"])
+                how = request["inplace"], request["shared"], backward
                 answer = evaluate(self._function, arguments, *how)
+            answer["reseeded"] = randomness.reseeded(seeds)
             if run.stats:
                 answer |= {"operators": [*answer["operators"], "launch"]}
                 answer |= {"work": 0, "work_of_parts": []}

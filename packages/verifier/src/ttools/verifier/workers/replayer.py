@@ -60,8 +60,7 @@ class Replayer(Candidate):
         self._executor = self._executors[0]
         self._plan: Plan | None = None
         self._function = self._execute
-        #: Memory layout and phase of the weights of results.
-        self._layout = "contiguous", results.PHASE
+        self._backward = results.WHOLE
         #: Byte that new memory contains, see `Executor.run`.
         self._fill: int | None = None
         #: True if an argument has special values; these are often equal by coincidence.
@@ -137,11 +136,11 @@ class Replayer(Candidate):
             result = plan.results.get(name.removeprefix(results.WEIGHT))
             if name.startswith(results.WEIGHT) and isinstance(result, TensorSpec):
                 like = torch.empty(result.shape, dtype=dtype_of(result.dtype), device="cpu")
-                weights[name] = results.weights_like(like, *self._layout)
+                weights[name] = results.weights_like(like, self._backward)
         return weights
 
     def _called(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._layout = request.get("weights", "contiguous"), request.get("phase", results.PHASE)
+        self._backward = results.BackwardPass(**request.get("backward", {}))
         self._fill, self._is_special = request.get("fill"), request.get("is_special", False)
         answer = super()._called(request)
         executor = self._executor

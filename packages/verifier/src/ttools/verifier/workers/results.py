@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -11,8 +12,35 @@ from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
 #: Prefixes of the names of results that are gradients, and of the weights of results.
 GRADIENT, WEIGHT = "gradient of ", "weight of "
-#: Default phase of the weights of results, see `weights_of`.
+#: Default phase of the weights of results, see `BackwardPass`.
 PHASE = 0.3
+
+#: How often gradients are computed: once, or twice from one graph of operators.
+Passes: TypeAlias = Literal["once", "twice"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardPass:
+    """Describes how the gradients of a call are computed.
+
+    Attributes:
+        view: Memory layout of the weights of results, by the same names as layouts of arguments.
+            For example, the backward pass of `y.sum()` receives an expanded tensor.
+        phase: Phase of the cosine that yields the weights; a different phase yields different
+            weights.
+        only_output: Name of the only result whose gradients are computed; empty for all results.
+        passes: How often the gradients are computed. If `twice`, the results of the second pass
+            count.
+    """
+
+    view: str = "contiguous"
+    phase: float = PHASE
+    only_output: str = ""
+    passes: Passes = "once"
+
+
+#: The backward pass from all results, with contiguous weights.
+WHOLE = BackwardPass()
 
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
@@ -54,6 +82,7 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
             "dtype": name_of(value.dtype),
             "shape": list(value.shape),
             "device": value.device.type,
+            "contiguous": value.is_contiguous(),
             "grad": value.requires_grad,
             "alias": owners.get(storage.data_ptr()) if storage.nbytes() else None,
             "image": image_of(value),
@@ -102,11 +131,17 @@ def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
     }
 
 
-def _differentiable(result: Any) -> list[tuple[str, torch.Tensor]]:
+def differentiable(result: Any, only: str = "") -> list[tuple[str, torch.Tensor]]:
+    """Return the parts of a result that require gradients, with their names.
+
+    Args:
+        result: Result of a function.
+        only: Name of the only part to return; empty for all parts.
+    """
     return [
         (name, part)
         for name, part in flat(result)
-        if isinstance(part, torch.Tensor) and part.requires_grad
+        if isinstance(part, torch.Tensor) and part.requires_grad and only in ("", name)
     ]
 
 
@@ -126,37 +161,35 @@ def is_lazy(value: Any) -> bool:
     return any(name in vars(cls) for cls in own if cls is not torch.nn.Parameter for name in names)
 
 
-def weights_of(
-    result: Any, view: str = "contiguous", phase: float = PHASE
-) -> list[tuple[str, torch.Tensor]]:
-    """Return weights between -1 and 1 for the results that require gradients, by name.
+def weights_of(result: Any, backward: BackwardPass = WHOLE) -> list[tuple[str, torch.Tensor]]:
+    """Return weights between -1 and 1 for the results whose gradients are computed, by name.
 
     Args:
         result: Result of a function.
-        view: Memory layout of the weights, by the same names as layouts of arguments. For example,
-            the backward pass of `y.sum()` receives an expanded tensor.
-        phase: Phase of the cosine that yields the weights; a different phase yields different
-            weights.
+        backward: Backward pass in which the weights are used.
     """
     return [
-        (f"{WEIGHT}{name}", weights_like(tensor, view, phase))
-        for name, tensor in _differentiable(result)
+        (f"{WEIGHT}{name}", weights_like(tensor, backward))
+        for name, tensor in differentiable(result, backward.only_output)
     ]
 
 
-def weights_like(tensor: torch.Tensor, view: str, phase: float) -> torch.Tensor:
+def weights_like(tensor: torch.Tensor, backward: BackwardPass) -> torch.Tensor:
     """Return the weights of one result, see `weights_of`."""
     steps = torch.arange(tensor.numel(), dtype=torch.float64, device="cpu")
-    plain = torch.cos(steps * 0.7 + phase).reshape(tensor.shape).to(tensor.dtype)
-    if view == "contiguous":
+    plain = torch.cos(steps * 0.7 + backward.phase).reshape(tensor.shape).to(tensor.dtype)
+    if backward.view == "contiguous":
         return plain.to(tensor.device)
-    placed = laid_out(plain, view)
+    placed = laid_out(plain, backward.view)
     weights = tensor_of(placed)
     return weights if tensor.device.type == "cpu" else weights.to(tensor.device)
 
 
 def gradients(
-    result: Any, arguments: dict[str, Any], weights: list[torch.Tensor]
+    result: Any,
+    arguments: dict[str, Any],
+    weights: list[torch.Tensor],
+    backward: BackwardPass = WHOLE,
 ) -> list[tuple[str, torch.Tensor | None]]:
     """Return the gradients of the weighted sum of the results with respect to the arguments.
 
@@ -165,18 +198,17 @@ def gradients(
     Args:
         result: Result of a function.
         arguments: Arguments of the function.
-        weights: Weights of the results that require gradients, see `weights_of`.
+        weights: Weights of the results whose gradients are computed, see `weights_of`.
+        backward: Backward pass that computes the gradients.
     """
     leaves = _leaves(arguments)
-    outputs = [output for _, output in _differentiable(result)]
+    outputs = [output for _, output in differentiable(result, backward.only_output)]
     if not leaves or not outputs:
         return []
-    computed = torch.autograd.grad(
-        outputs,
-        [leaf for _, leaf in leaves],
-        weights,
-        allow_unused=True,
-    )
+    inputs = [leaf for _, leaf in leaves]
+    if backward.passes == "twice":
+        torch.autograd.grad(outputs, inputs, weights, retain_graph=True, allow_unused=True)
+    computed = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
     return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, computed, strict=True)]
 
 
@@ -188,7 +220,7 @@ def derivatives(result: Any, arguments: dict[str, Any]) -> Iterator[tuple[str, t
         arguments: Arguments of the function.
     """
     leaves = _leaves(arguments)
-    for _, output in _differentiable(result) if leaves else ():
+    for _, output in differentiable(result) if leaves else ():
         computed = torch.autograd.grad(
             output,
             [leaf for _, leaf in leaves],
