@@ -64,7 +64,8 @@ def _of_lanes(cause: Cause) -> str:
     lanes = cause.lanes_text or "the lanes outside the tensor"
     if cause.kind == "index":
         return f"bound {cause.phrase} by a mask; without {lanes}, these accesses do not conflict"
-    return f"correct the mask {cause.phrase}; without {lanes}, these accesses do not conflict"
+    mask = f"the mask {cause.phrase}" if cause.name or cause.source else cause.phrase
+    return f"correct {mask}; without {lanes}, these accesses do not conflict"
 
 
 def _of_grid(checked: CheckedLaunch, differing: Sequence[int]) -> str:
