@@ -117,9 +117,21 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + i, tl.load(x_ptr + before, mask=i < n, other=0.0), mask=i < n)
 
 
+@triton.jit
+def one_by_one(x_ptr, o_ptr, per: tl.constexpr):
+    first = tl.program_id(0) * per
+    for i in range(per):
+        tl.store(o_ptr + first + i, tl.load(x_ptr + first + i))
+
+
 @pytest.mark.parametrize(
     ("launch", "advice"),
     [
+        (
+            lambda: one_by_one[(2,)](torch.ones(7), torch.ones(8), per=4),
+            "perform the load only if its index is in range, for example with "
+            "`mask=first + i < n`",
+        ),
         (
             lambda: looked_up[(1,)](
                 torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8
@@ -142,7 +154,7 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
             "also mask accesses before the first element, for example with `before >= 0`",
         ),
     ],
-    ids=["index", "descriptor", "strides", "negative"],
+    ids=["sum", "index", "descriptor", "strides", "negative"],
 )
 def test_advice(launch: Callable[[], object], advice: str) -> None:
     with sanitize() as report:

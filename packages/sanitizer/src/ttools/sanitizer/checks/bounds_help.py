@@ -11,6 +11,7 @@ from ttools.core.findings.causes import Cause
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
+from ttools.core.syntax_trees import index_text
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_masks import UnusedMask
@@ -47,6 +48,8 @@ _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
 )
+#: Maximum length in characters of an index that advice repeats.
+_LONGEST_INDEX = 40
 _LANES = "mask the {access}, for example with `mask={index} < {bound}`"
 
 
@@ -122,7 +125,7 @@ def _filled(template: str, outside: Outside) -> str:
     return template.format(
         access=site.kind,
         index=index,
-        bound="n" if index != "n" else "size",
+        bound="size" if "n" in re.findall(r"\w+", index) else "n",
         negative=outside.index or "index",
         remainder=_negative(outside, outside.remainders),
         value=_loaded(outside),
@@ -257,8 +260,16 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 def _index_name(site: ProbeSite) -> str:
     """Return the name of the variable that a mask should bound.
 
-    This is the first index that varies between lanes or, for a scalar access, the first index.
+    This is the first index that varies between lanes. For a scalar access, it is the index as it
+    is written in the source, such as `first + i`, or the first variable in the index.
     """
     indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
     names = [s.name for s in indices if s.width > 1 or not site.shape]
-    return next((name for name in names if not name.startswith("%")), "offsets")
+    name = next((name for name in names if not name.startswith("%")), "offsets")
+    if site.shape or site.location is None:
+        return name
+    location = site.location
+    source = "".join(source_lines(location.file))
+    text = index_text(source, location.line, location.column)
+    is_whole = name in re.findall(r"\w+", text) and len(text) <= _LONGEST_INDEX
+    return text if is_whole else name
