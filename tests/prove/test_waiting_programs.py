@@ -40,6 +40,18 @@ def stores_twice_under_the_lock_kernel(lock_ptr, x_ptr, out_ptr, n, BLOCK: tl.co
     tl.atomic_xchg(lock_ptr, 0)
 
 
+@triton.jit
+def chained_kernel(flag_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    if pid > 0:
+        while tl.load(flag_ptr, volatile=True) < pid:
+            pass
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + pid * n + offs, mask=offs < n), mask=offs < n)
+    tl.debug_barrier()
+    tl.atomic_add(flag_ptr, 1)
+
+
 def _run(kernel: Any) -> Callable[[Any], None]:
     def run(n: Any) -> None:
         lock = torch.zeros(1, dtype=torch.int32)
@@ -48,8 +60,9 @@ def _run(kernel: Any) -> Callable[[Any], None]:
     return run
 
 
-def test_accesses_under_a_lock_are_neither_refuted_nor_proved() -> None:
-    result = Analysis(_run(locked_kernel), {"n": (1, 64)}).analyse()
+@pytest.mark.parametrize("kernel", [locked_kernel, chained_kernel])
+def test_accesses_after_a_wait_are_neither_refuted_nor_proved(kernel: Any) -> None:
+    result = Analysis(_run(kernel), {"n": (1, 64)}).analyse()
     assert not result.defects
     assert result.verdict == "not proved"
 

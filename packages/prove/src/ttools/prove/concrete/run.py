@@ -417,7 +417,8 @@ class ConcreteRun(ControlFlow):
             inside = self._check_bounds(op, kind, pointer, at, active)
             memory = self._bounds_of(pointer.base)
             number = memory.memory.number
-            if number in self._written:
+            # A volatile load may wait for a store, so the store and the load are no defect.
+            if number in self._written and not (kind == "load" and synchronises(op)):
                 element = at + memory.offset
                 ordered = self._may_have_waited
                 self._records.record(op, kind, number, pointer.base, element, inside, ordered)
