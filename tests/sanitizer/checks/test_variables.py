@@ -124,9 +124,20 @@ def one_by_one(x_ptr, o_ptr, per: tl.constexpr):
         tl.store(o_ptr + first + i, tl.load(x_ptr + first + i))
 
 
+@triton.jit
+def scaled(x_ptr, o_ptr, stride, tiles, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for k in range(tiles):
+        tl.store(o_ptr + i, tl.load(x_ptr + i * stride + k))
+
+
 @pytest.mark.parametrize(
     ("launch", "advice"),
     [
+        (
+            lambda: scaled[(1,)](torch.ones(8, 2), torch.ones(8), 2, 3, B=8),
+            "mask the load, for example with `mask=k < n`",
+        ),
         (
             lambda: one_by_one[(2,)](torch.ones(7), torch.ones(8), per=4),
             "perform the load only if its index is in range, for example with "
@@ -154,7 +165,7 @@ def one_by_one(x_ptr, o_ptr, per: tl.constexpr):
             "also mask accesses before the first element, for example with `before >= 0`",
         ),
     ],
-    ids=["sum", "index", "descriptor", "strides", "negative"],
+    ids=["loop", "sum", "index", "descriptor", "strides", "negative"],
 )
 def test_advice(launch: Callable[[], object], advice: str) -> None:
     with sanitize() as report:

@@ -122,6 +122,8 @@ def _filled(template: str, outside: Outside) -> str:
     """Return the text of a template with the names and values of an access."""
     site, argument = outside.site, outside.argument
     index, negative = _index_name(site), _negative(outside)
+    if outside.cause is not None and outside.cause.kind == "index" and site.shape:
+        index = outside.cause.name or index
     return template.format(
         access=site.kind,
         index=index,
