@@ -1,4 +1,4 @@
-"""Advice on races whose cause is a mask, an index, a stride or the grid.
+"""Advice on races whose cause is a mask, an index, a stride, the grid or shared memory.
 
 An atomic or a barrier would only hide such a defect. The advice is given if one of these holds:
 
@@ -10,6 +10,9 @@ An atomic or a barrier would only hide such a defect. The advice is given if one
   program to the next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the
   lanes from 64 on are the elements of the next row. The advice depends on the strides of the tensor
   and on whether the programs would reach all of its elements without the common lanes.
+- The addresses of both stores are computed from integers that are loaded from a tensor to which the
+  kernel does not write.
+- The accesses are made through two parameters, whose tensors have elements in common.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
 from ttools.ir import Module, Operation, shape_of
 from ttools.ir.dialects.traits import ATOMIC
+from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.causes.failed_access import accesses_at, loops_around, scalars_of
 from ttools.sanitizer.causes.grids import axes_read, wrong_steps
 from ttools.sanitizer.causes.updates import update_help
@@ -57,6 +61,28 @@ def race_advice(
         _of_grid(checked, differing)
         or _of_loops(checked, operations)
         or _of_strides(checked, tuple(zip(operations, accesses, strict=True)), differing)
+        or _of_parameters(checked, [sites[access.site] for access in accesses])
+    )
+
+
+def _of_parameters(checked: CheckedLaunch, sites: Sequence[ProbeSite]) -> str:
+    """Return advice on a table of indices, or on tensors that share memory."""
+    names = checked.spec.names
+    first, second = (site.parameter for site in sites)
+    if first >= 0 and second >= 0 and first != second:
+        return (
+            f"`{names[first]}` and `{names[second]}` have elements in common: pass tensors that "
+            "share no memory, or order the programs"
+        )
+    loads = [checked.kernel.at(index_loads, site.location, None) for site in sites]
+    tables = {-1 if load is None else load.parameter for load in loads}
+    written = checked.launch.kernel.variants.effects.written
+    if len(tables) > 1 or tables & {-1, *written} or any(site.kind != "store" for site in sites):
+        return ""
+    (table,) = tables
+    return (
+        f"the index is computed from `{names[table]}`: let its entries select different elements "
+        "for each program, or combine the values by an atomic"
     )
 
 
