@@ -69,7 +69,7 @@ def forgets_negative_indices(x_ptr, index_ptr, y_ptr, B: tl.constexpr):
     offs = tl.arange(0, B)
     index = tl.load(index_ptr + offs)
     counts_from_the_end = index < 0
-    is_padding = -1 == index
+    is_padding = index == -1
     tl.store(y_ptr + offs, tl.load(x_ptr + index))
 
 

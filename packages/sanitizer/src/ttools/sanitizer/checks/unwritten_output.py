@@ -266,11 +266,13 @@ class _OutputFinding:
     def _overlap(self) -> Finding | None:
         """Return an error about stores of different values to one element of the output."""
         argument = self.unwritten.argument
-        for finding in self.of_launch:
-            if finding.kind == "overlapping_store" and finding.severity == "error":
-                if argument is not None and finding.argument == argument:
-                    return finding
-        return None
+        overlaps = (
+            finding
+            for finding in self.of_launch
+            if (finding.kind, finding.severity) == ("overlapping_store", "error")
+        )
+        same = (finding for finding in overlaps if argument and finding.argument == argument)
+        return next(same, None)
 
     def place(self, line: str) -> str:
         """Return a line of host code as text for sentences.
