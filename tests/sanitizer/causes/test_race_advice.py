@@ -235,6 +235,21 @@ def test_equal_entries_of_a_table() -> None:
 
 
 @triton.jit
+def compact(x_ptr, count_ptr, o_ptr, BLOCK: tl.constexpr):
+    keep = tl.load(x_ptr + tl.arange(0, BLOCK)) > 0
+    base = tl.atomic_add(count_ptr, 1)  # ought to add the number of lanes that are kept
+    at = base + tl.cumsum(keep.to(tl.int32)) - 1
+    tl.store(o_ptr + at, tl.arange(0, BLOCK) + 100 * tl.program_id(0), mask=keep)
+
+
+def test_a_table_that_only_decides_which_lanes_are_kept() -> None:
+    count = torch.zeros(1, dtype=torch.int32)
+    o = torch.zeros(64, dtype=torch.int32)
+    race = race_of(compact, (3,), torch.ones(16, dtype=torch.int32), count, o, BLOCK=16)
+    assert race.help == Racecheck.kinds["overlapping_store"].help
+
+
+@triton.jit
 def shift(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(o_ptr + offs, tl.load(x_ptr + offs + 1, mask=offs < n - 1, other=0.0), mask=offs < n)

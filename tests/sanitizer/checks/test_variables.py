@@ -140,8 +140,7 @@ def scaled(x_ptr, o_ptr, stride, tiles, B: tl.constexpr):
         ),
         (
             lambda: one_by_one[(2,)](torch.ones(7), torch.ones(8), per=4),
-            "perform the load only if its index is in range, for example with "
-            "`mask=first + i < n`",
+            "perform the load only if its index is in range, for example with `mask=first + i < n`",
         ),
         (
             lambda: looked_up[(1,)](
@@ -197,15 +196,20 @@ def last_one(part_ptr, count_ptr, o_ptr, P: tl.constexpr, SEM: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("order", "lacks"), [("relaxed", "acquire and release"), ("release", "acquire")]
+    ("order", "lacks", "wanted"),
+    [("relaxed", "acquire and release", "acq_rel"), ("release", "acquire", "acquire")],
 )
-def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> None:
+def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str, wanted: str) -> None:
     count = torch.zeros(1, dtype=torch.int32)
     with sanitize() as report:
         last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
     (finding,) = report.findings
     message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
     assert [related.message for related in finding.related][1:] == [message]
+    line = last_one.starting_line_number + 4
+    assert finding.help == (
+        f'pass sem="{wanted}" instead of "{order}" to the atomic in line {line}'
+    )
 
 
 @triton.jit
