@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from ttools.core.findings.causes import Cause
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
-from ttools.core.syntax_trees import index_text
+from ttools.core.syntax_trees import functions_around, index_text
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_masks import UnusedMask
@@ -20,6 +21,11 @@ from ttools.sanitizer.causes.local_masks import LocalMask
 #: Regular expressions for the functions of `triton.language` and of descriptors, by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor ignores accesses outside its own shape: give it the tensor's shape"
+_BLOCK = "a block pointer checks only its own shape: give it the tensor's shape"
+_UNCHECKED = (
+    "`boundary_check` leaves out {what}: pass `boundary_check={every}`, and give the block pointer "
+    "the tensor's shape"
+)
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
 _NEGATIVE = "also mask accesses before the first element{below}"
 _LOADED = "mask the {access} where the index from `{table}` is out of range, or correct `{table}`"
@@ -145,6 +151,8 @@ def _template(outside: Outside) -> str:
     site, region = outside.site, outside.region
     if _is_descriptor(site):
         return _DESCRIPTOR
+    if (axes := _checked_axes(site)) is not None:
+        return _unchecked(site, axes)
     if (mask := _named_mask(outside)) is not None:
         return mask
     if region is not None and _is_inside_if_dense(outside, region):
@@ -222,6 +230,48 @@ def _is_descriptor(site: ProbeSite) -> bool:
     calls = re.finditer(rf"[\w.\[\]]+\.(?:{_CALLED[site.kind]})\(\s*(\[)?", line)
     before = [call for call in calls if call.start() < location.column]
     return bool(before) and before[-1][1] is not None
+
+
+def _checked_axes(site: ProbeSite) -> set[int] | None:
+    """Return the axes in the `boundary_check` of an access; None if it has none, or it is unknown.
+
+    Versions of Triton with block pointers locate an access at its call or at an argument.
+    """
+    location = site.location
+    if location is None:
+        return None
+    at = location.line, location.column - 1
+    around = functions_around("".join(source_lines(location.file)), location.line)
+    for node in ast.walk(around[-1]) if around else ():
+        if not isinstance(node, ast.Call) or not (node.lineno, node.col_offset) <= at:
+            continue
+        if at < (node.end_lineno or 0, node.end_col_offset or 0):
+            for keyword in node.keywords:
+                if keyword.arg == "boundary_check":
+                    return _integers(keyword.value)
+    return None
+
+
+def _integers(node: ast.expr) -> set[int] | None:
+    """Return the elements of a tuple or list of integers in the source; None for other nodes."""
+    elements = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    values = [element.value for element in elements if isinstance(element, ast.Constant)]
+    integers = {value for value in values if isinstance(value, int)}
+    return integers if len(values) == len(elements) else None
+
+
+def _unchecked(site: ProbeSite, axes: set[int]) -> str:
+    """Return advice on an access through a block pointer.
+
+    Args:
+        site: The access.
+        axes: The axes in its `boundary_check`.
+    """
+    missing = [axis for axis in range(len(site.shape)) if axis not in axes]
+    if not missing:
+        return _BLOCK
+    what = f"{'axis' if len(missing) == 1 else 'axes'} {', '.join(map(str, missing))}"
+    return _UNCHECKED.format(what=what, every=_tuple(tuple(range(len(site.shape)))))
 
 
 def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
