@@ -8,6 +8,7 @@ import pytest
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.region import Region
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help
 
 _SHAPE = "a block pointer checks only its own shape: give it the tensor's shape"
@@ -51,3 +52,27 @@ def test_an_access_through_a_block_pointer(
         masked=True,
     )
     assert bounds_help(Outside(site=site, address=0)) == advice
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (-1, "`row` is -1, loaded from `table[3]`: a padding entry? Make the load only where "),
+        (
+            -241307748,
+            "`row` is -241307748, loaded from `table[3]`: correct the contents of `table`",
+        ),
+    ],
+)
+def test_a_negative_index_from_a_table(value: int, advice: str) -> None:
+    site = ProbeSite("load", 0, None, 4, (), (), 1, 0)
+    memory = (4096, 8192)
+    outside = Outside(
+        site=site,
+        address=0,
+        region=Region(memory, memory),
+        table="table",
+        index="row",
+        element=(3, value),
+    )
+    assert bounds_help(outside).startswith(advice)

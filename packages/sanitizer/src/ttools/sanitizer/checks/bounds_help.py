@@ -37,6 +37,9 @@ _NEGATIVE_LOADED = (
     "`{negative}` is {value}, loaded from `{source}`: a padding entry? Make the {access} only "
     "where `{negative} >= 0`"
 )
+_FAR_BELOW = "`{negative}` is {value}, loaded from `{source}`: correct the contents of `{table}`"
+#: Smaller loaded indices are not taken for padding entries such as -1 or -100.
+_LOWEST_PADDING = -(1 << 15)
 _REMAINDER = (
     "`{remainder}` is negative because `%` has the sign of its left operand at run time, unlike in "
     "Python: use `(a % n + n) % n`, or keep the left operand from being negative"
@@ -183,7 +186,10 @@ def _negative_index(outside: Outside) -> str | None:
     """Return advice on an index that was loaded or is a remainder and is negative."""
     if not _is_before(outside):
         return None
-    if outside.table is not None and (_loaded(outside) or 0) < 0:
+    loaded = _loaded(outside) or 0
+    if outside.table is not None and loaded < _LOWEST_PADDING:
+        return _FAR_BELOW
+    if outside.table is not None and loaded < 0:
         return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if outside.site.masked else "")
     return None if _negative(outside, outside.remainders) is None else _REMAINDER
 
