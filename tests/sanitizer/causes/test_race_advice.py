@@ -214,3 +214,52 @@ def test_other_races_need_atomics() -> None:
     assert race_of(last_one_wins, (4,), torch.zeros(1, dtype=torch.int32)).help == usual
     o, counter = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     assert race_of(claim, (4,), o, counter).help == usual
+
+
+@triton.jit
+def scatter_rows(x_ptr, index_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    row = tl.load(index_ptr + tl.program_id(0))
+    x = tl.load(x_ptr + tl.program_id(0) * n + offs, mask=offs < n)
+    tl.store(o_ptr + row * n + offs, x, mask=offs < n)
+
+
+def test_equal_entries_of_a_table() -> None:
+    x = torch.arange(160.0).reshape(2, 80)
+    index = torch.tensor([1, 1])
+    race = race_of(scatter_rows, (2,), x, index, torch.zeros(2, 80), 80, BLOCK=128)
+    assert race.help == (
+        "the index is computed from `index_ptr`: let its entries select different elements for "
+        "each program, or combine the values by an atomic"
+    )
+
+
+@triton.jit
+def compact(x_ptr, count_ptr, o_ptr, BLOCK: tl.constexpr):
+    keep = tl.load(x_ptr + tl.arange(0, BLOCK)) > 0
+    base = tl.atomic_add(count_ptr, 1)  # ought to add the number of lanes that are kept
+    at = base + tl.cumsum(keep.to(tl.int32)) - 1
+    tl.store(o_ptr + at, tl.arange(0, BLOCK) + 100 * tl.program_id(0), mask=keep)
+
+
+def test_a_table_that_only_decides_which_lanes_are_kept() -> None:
+    count = torch.zeros(1, dtype=torch.int32)
+    o = torch.zeros(64, dtype=torch.int32)
+    race = race_of(compact, (3,), torch.ones(16, dtype=torch.int32), count, o, BLOCK=16)
+    assert race.help == Racecheck.kinds["overlapping_store"].help
+
+
+@triton.jit
+def shift(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o_ptr + offs, tl.load(x_ptr + offs + 1, mask=offs < n - 1, other=0.0), mask=offs < n)
+
+
+def test_tensors_that_share_memory() -> None:
+    x = torch.arange(80.0)
+    race = race_of(shift, (5,), x, x, 80, BLOCK=16)
+    assert race.kind == "race"
+    assert race.help == (
+        "`x_ptr` and `o_ptr` have elements in common: pass tensors that share no memory, or order "
+        "the programs"
+    )

@@ -178,3 +178,21 @@ def test_loads_that_end_inside_16_bytes_are_not_warned_of() -> None:
     with sanitize(checks="memcheck") as report:
         loaded[(1,)](d, torch.empty(16, 32, dtype=torch.int8), BM=16, BN=32)
     assert report.findings == []
+
+
+@triton.jit
+def batches_kernel(x_ptr, rows, padded, BM: tl.constexpr, BN: tl.constexpr):
+    x_ptr += tl.program_id(1) * rows * BN
+    d = tl.make_tensor_descriptor(x_ptr, [padded, BN], [BN, 1], [BM, BN])
+    number = tl.program_id(1) * 2 + tl.program_id(0)
+    d.store([tl.program_id(0) * BM, 0], tl.zeros((BM, BN), tl.float32) + number)
+
+
+def test_the_cause_of_a_store_beyond_the_tensor_is_the_bounds_check_of_the_descriptor() -> None:
+    with sanitize(checks="memcheck,racecheck") as report:
+        batches_kernel[(2, 2)](torch.zeros(2, 24, 16), 24, 32, BM=16, BN=16)
+    assert [finding.kind for finding in report.findings] == ["oob_store", "overlapping_store"]
+    text = report.to("text", verbose=True)
+    assert "``" not in text
+    assert text.startswith("the bounds check (line ")
+    assert "correct the bounds check (line " in text

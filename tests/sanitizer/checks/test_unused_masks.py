@@ -65,6 +65,23 @@ def test_the_note_does_not_need_a_size_that_fails() -> None:
 
 
 @triton.jit
+def forgets_negative_indices(x_ptr, index_ptr, y_ptr, B: tl.constexpr):
+    offs = tl.arange(0, B)
+    index = tl.load(index_ptr + offs)
+    counts_from_the_end = index < 0
+    is_padding = index == -1
+    tl.store(y_ptr + offs, tl.load(x_ptr + index))
+
+
+def test_a_condition_that_only_negative_indices_satisfy_is_not_a_mask() -> None:
+    index = torch.tensor([0, -1, 2, 1])
+    (error,) = findings_of(forgets_negative_indices, torch.ones(4), index, torch.ones(4), B=4)
+    assert error.kind == "oob_load"
+    assert error.help is not None
+    assert "where `index >= 0`" in error.help
+
+
+@triton.jit
 def forgets_in_a_loop(x_ptr, y_ptr, n, B: tl.constexpr):
     pointers = x_ptr + tl.arange(0, B)
     offs = tl.arange(0, B)

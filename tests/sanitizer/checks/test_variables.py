@@ -117,9 +117,31 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + i, tl.load(x_ptr + before, mask=i < n, other=0.0), mask=i < n)
 
 
+@triton.jit
+def one_by_one(x_ptr, o_ptr, per: tl.constexpr):
+    first = tl.program_id(0) * per
+    for i in range(per):
+        tl.store(o_ptr + first + i, tl.load(x_ptr + first + i))
+
+
+@triton.jit
+def scaled(x_ptr, o_ptr, stride, tiles, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for k in range(tiles):
+        tl.store(o_ptr + i, tl.load(x_ptr + i * stride + k))
+
+
 @pytest.mark.parametrize(
     ("launch", "advice"),
     [
+        (
+            lambda: scaled[(1,)](torch.ones(8, 2), torch.ones(8), 2, 3, B=8),
+            "mask the load, for example with `mask=k < n`",
+        ),
+        (
+            lambda: one_by_one[(2,)](torch.ones(7), torch.ones(8), per=4),
+            "perform the load only if its index is in range, for example with `mask=first + i < n`",
+        ),
         (
             lambda: looked_up[(1,)](
                 torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8
@@ -142,7 +164,7 @@ def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
             "also mask accesses before the first element, for example with `before >= 0`",
         ),
     ],
-    ids=["index", "descriptor", "strides", "negative"],
+    ids=["loop", "sum", "index", "descriptor", "strides", "negative"],
 )
 def test_advice(launch: Callable[[], object], advice: str) -> None:
     with sanitize() as report:
@@ -174,15 +196,20 @@ def last_one(part_ptr, count_ptr, o_ptr, P: tl.constexpr, SEM: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("order", "lacks"), [("relaxed", "acquire and release"), ("release", "acquire")]
+    ("order", "lacks", "wanted"),
+    [("relaxed", "acquire and release", "acq_rel"), ("release", "acquire", "acquire")],
 )
-def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> None:
+def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str, wanted: str) -> None:
     count = torch.zeros(1, dtype=torch.int32)
     with sanitize() as report:
         last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
     (finding,) = report.findings
     message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
     assert [related.message for related in finding.related][1:] == [message]
+    line = last_one.starting_line_number + 4
+    assert finding.help == (
+        f'pass sem="{wanted}" instead of "{order}" to the atomic in line {line}'
+    )
 
 
 @triton.jit

@@ -269,3 +269,23 @@ def test_reads_by_the_sanitizer_are_not_reads_of_the_host() -> None:
         assert index[:3].tolist() == [0, 1, 2]
         assert out.tolist() == [16.0] * 3
     assert report.findings == []
+
+
+@triton.jit
+def halves_index_kernel(out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs // 2, offs, mask=offs < n)  # two lanes for each element
+
+
+def test_elements_that_the_index_of_a_store_misses_are_not_blamed_on_the_grid() -> None:
+    with sanitize() as report:
+        out = torch.empty(64, dtype=torch.int32)
+        halves_index_kernel[(4,)](out, 64, BLOCK=16)
+        out.sum()
+    overlap, unwritten = report.findings
+    assert (overlap.kind, unwritten.kind) == ("overlapping_store", "unwritten_output")
+    assert overlap.location is not None
+    assert unwritten.help == (
+        f"correct the index of the store in line {overlap.location.line}: several programs or "
+        "lanes store to the same elements, and none stores to these"
+    )

@@ -71,6 +71,44 @@ def _assignments(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, 
         yield target, value
 
 
+def index_text(source: str, line: int, column: int) -> str:
+    """Return what an access adds to its pointer, as text; empty if it is unknown.
+
+    Products of variables are left out, because they usually select a row of the tensor. An example
+    is `first + i` for `tl.load(x_ptr + row * stride + first + i)`.
+
+    Args:
+        source: Text of a Python file.
+        line: Line of the call that accesses memory.
+        column: Column of the call, from 1.
+    """
+    around = functions_around(source, line)
+    for node in ast.walk(around[-1]) if around else ():
+        if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (line, column):
+            _, *terms = _signed_terms(node.args[0]) if node.args else [("", node)]
+            kept = [(sign, ast.unparse(term)) for sign, term in terms if not _is_product(term)]
+            text = " ".join(f"{sign} {text}" for sign, text in kept)
+            return text.removeprefix("+ ").replace("- ", "-", text.startswith("-"))
+    return ""
+
+
+def _signed_terms(node: ast.expr, sign: str = "+") -> Iterator[tuple[str, ast.expr]]:
+    """Yield the terms of sums and differences, each with `+` or `-`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        yield from _signed_terms(node.left, sign)
+        subtracts = isinstance(node.op, ast.Sub)
+        yield from _signed_terms(node.right, "+-"[subtracts != (sign == "-")])
+    else:
+        yield sign, node
+
+
+def _is_product(node: ast.expr) -> bool:
+    """Return whether an expression is a product of two terms with variables."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return False
+    return bool(read_names(node.left) and read_names(node.right))
+
+
 def read_names(node: ast.AST) -> set[str]:
     """Return the names that are read anywhere inside a node."""
     return _names((node,), ast.Load)

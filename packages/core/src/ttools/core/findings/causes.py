@@ -53,9 +53,13 @@ class Cause:
 
     @property
     def phrase(self) -> str:
-        """Return, e.g., "`m` (line 12)", or the expression if no variable holds the value."""
+        """Return, e.g., "`m` (line 12)", or the expression if no variable holds the value.
+
+        A mask that Triton derives from the shape of a descriptor or block pointer has no text.
+        """
         line = f" (line {self.location.line})" if self.location is not None else ""
-        return f"`{self.name or self.source}`{line}"
+        text = self.name or self.source
+        return f"`{text}`{line}" if text else f"the bounds check{line}"
 
     @property
     def is_loop(self) -> bool:

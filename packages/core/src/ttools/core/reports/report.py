@@ -164,8 +164,9 @@ def cause_text(group: Sequence[Finding]) -> str:
     accesses = [f for f in group if f.kind not in (*_RACES, _UNDEFINED)]
     undefined = sum(finding.kind == _UNDEFINED for finding in group)
     line = f" (line {cause.location.line})" if cause.location is not None else ""
+    mask = f"mask `{cause.source}`{line}" if cause.source else cause.phrase
     texts = {
-        "mask": f"mask `{cause.source}`{line} admits {cause.lanes_text or 'out-of-bounds lanes'}",
+        "mask": f"{mask} admits {cause.lanes_text or 'out-of-bounds lanes'}",
         "index": f"index `{cause.source}`{line} is not bounded",
         "barrier": f"a barrier is missing before `{cause.source}`{line}",
         "update": f"`{cause.name}` is updated{line} by a load and a store, not by an atomic",

@@ -34,7 +34,7 @@ from ttools.ir.dialects.traits import (
     WRITES,
 )
 from ttools.ir.parser import parse_module
-from ttools.ir.semantics import comparison, conjunction, lanes_of, number_of
+from ttools.ir.semantics import Comparison, comparison, conjunction, lanes_of, number_of
 
 _COMMENT = "unused masks"
 #: The name of a value. Results of one operation, such as `%1#0` and `%1#1`, share a name.
@@ -192,10 +192,23 @@ def _bounds(mask: Value, indices: set[Value]) -> bool:
     if len(lanes_of(mask)) == 1:
         return _bounds(op.operands[0], indices)
     compared = comparison(op)
-    if compared is None:
+    if compared is None or _is_negative_only(compared):
         return False
     left, right = _indices(compared.left), _indices(compared.right)
     return bool(left) != bool(right) and left | right <= indices
+
+
+def _is_negative_only(compared: Comparison) -> bool:
+    """Return whether a comparison holds for negative numbers only, such as `i < 0` or `i == -1`.
+
+    Such a condition finds indices that count from the end, or entries that are no indices. It is
+    not a mask, because the access would be made only where the index is out of bounds.
+    """
+    predicate = compared.predicate[-2:]
+    limit = number_of(compared.left if predicate in ("gt", "ge") else compared.right)
+    if limit is None or predicate == "ne":
+        return False
+    return limit < (1 if predicate in ("lt", "gt") else 0)
 
 
 def _indices(value: Value, *, wrapped: bool = True) -> set[Value]:

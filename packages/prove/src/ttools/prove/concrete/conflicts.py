@@ -62,7 +62,14 @@ class AccessRecords:
         self._count = 0
 
     def record(
-        self, op: Operation, kind: str, storage: int, base: int, element: Any, active: Bools
+        self,
+        op: Operation,
+        kind: str,
+        storage: int,
+        base: int,
+        element: Any,
+        active: Bools,
+        ordered: Bools,
     ) -> None:
         """Record an access; if it is a store, also compare its lanes with each other.
 
@@ -72,6 +79,8 @@ class AccessRecords:
             base: Index of the kernel argument that the address is derived from.
             element: Index of the accessed element in the storage, in each lane.
             active: Mask of the lanes that access memory.
+            ordered: Mask of the programs whose access may be ordered after accesses of other
+                programs. Only its own lanes are compared.
         """
         where = np.nonzero(active)
         count = len(where[0])
@@ -86,6 +95,9 @@ class AccessRecords:
             values = self._stored(stored, where, active.shape)
             self._compare_lanes(op, base, where, element, values)
         program = where[0].astype(np.int32)  # a copy: a view would keep all of `where` alive
+        if ordered.any():
+            compared = ~ordered[program]
+            program, element, values = program[compared], element[compared], values[compared]
         record = _Record(op, kind, base, program, element, values)
         self._records.setdefault(storage, []).append(record)
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import ttools.prove.concrete.lower  # noqa: F401 - registers the rules
+from ttools.interpreter.analysis.effects import synchronises
 from ttools.ir import (
     Block,
     IntegerType,
@@ -93,6 +94,10 @@ class ConcreteRun(ControlFlow):
         self._active: Bools = np.ones(self._count, bool)
         self._bounds: dict[int, _Bounds] = {}
         self._iterations = 0
+        # Programs that have left a loop which may wait for other programs. Such a loop can order
+        # their later accesses after those of other programs, as a lock does.
+        self._may_have_waited: Bools = np.zeros(self._count, bool)
+        self._synchronising = 0  # accesses that can observe effects of other programs
 
     def run(self) -> Outcome:
         if not self._count:
@@ -280,6 +285,7 @@ class ConcreteRun(ControlFlow):
         active = before.copy()
         forwarded: list[Lanes] = []
         iterations, cut = 0, np.zeros(self._count, bool)
+        synchronising = self._synchronising
         while True:
             if iterations == _AT_ENDS:
                 remaining = self._skip(op, carried, active)
@@ -314,6 +320,8 @@ class ConcreteRun(ControlFlow):
                 for v, old in zip(end.operands, carried, strict=True)
             ]
         self._active = before
+        if self._synchronising > synchronising:
+            self._may_have_waited |= cut
         for result, value in zip(op.results, forwarded, strict=True):
             self._values[result] = hidden(value, cut)
 
@@ -382,6 +390,7 @@ class ConcreteRun(ControlFlow):
     def _access(self, op: Operation) -> None:
         if not is_modelled(op):
             raise NotModelledError(f"`{op.name}` in the kernel")
+        self._synchronising += synchronises(op)
         pointer = self._get(op.address)
         shape = (self._count, *shape_of(op.address.type))
         active = spread(self._active, shape)
@@ -408,8 +417,11 @@ class ConcreteRun(ControlFlow):
             inside = self._check_bounds(op, kind, pointer, at, active)
             memory = self._bounds_of(pointer.base)
             number = memory.memory.number
-            if number in self._written:
-                self._records.record(op, kind, number, pointer.base, at + memory.offset, inside)
+            # A volatile load may wait for a store, so the store and the load are no defect.
+            if number in self._written and not (kind == "load" and synchronises(op)):
+                element = at + memory.offset
+                ordered = self._may_have_waited
+                self._records.record(op, kind, number, pointer.base, element, inside, ordered)
         for result in op.results:
             self._values[result] = self._loaded(op, result, pointer, at, inside, active)
 

@@ -19,6 +19,8 @@ from ttools.sanitizer.analysis.dataflow import constant_of
 _COUNTING = ("add", "fadd", "umax", "max")
 _ACQUIRING = ("acquire", "acq_rel")
 _RELEASING = ("release", "acq_rel")
+#: The memory order to pass as `sem`, by the order that an atomic lacks.
+ORDERS = {"acquire": "acquire", "release": "release", "acquire and release": "acq_rel"}
 _ACQUIRING_ATOMIC = "be an atomic that acquires"
 
 

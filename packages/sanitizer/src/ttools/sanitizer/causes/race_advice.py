@@ -1,4 +1,4 @@
-"""Advice on races whose cause is a mask, an index, a stride or the grid.
+"""Advice on races whose cause is a mask, an index, a stride, the grid or shared memory.
 
 An atomic or a barrier would only hide such a defect. The advice is given if one of these holds:
 
@@ -10,20 +10,27 @@ An atomic or a barrier would only hide such a defect. The advice is given if one
   program to the next is less than the extent of the tile. With `row * 64 + tl.arange(0, 128)`, the
   lanes from 64 on are the elements of the next row. The advice depends on the strides of the tensor
   and on whether the programs would reach all of its elements without the common lanes.
+- The addresses of both stores are computed from integers that are loaded from a tensor to which the
+  kernel does not write.
+- The accesses are made through two parameters, whose tensors have elements in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ttools.core.findings.causes import Cause
 from ttools.core.spec import TensorSpec
 from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
-from ttools.ir import Module, Operation, shape_of
-from ttools.ir.dialects.traits import ATOMIC
+from ttools.ir import Module, Operation, Value, shape_of
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import ATOMIC, READS
+from ttools.ir.semantics import width_of
+from ttools.sanitizer.analysis.dataflow import loads, parameter_of
 from ttools.sanitizer.causes.failed_access import accesses_at, loops_around, scalars_of
 from ttools.sanitizer.causes.grids import axes_read, wrong_steps
 from ttools.sanitizer.causes.updates import update_help
@@ -57,7 +64,62 @@ def race_advice(
         _of_grid(checked, differing)
         or _of_loops(checked, operations)
         or _of_strides(checked, tuple(zip(operations, accesses, strict=True)), differing)
+        or _of_parameters(checked, [sites[access.site] for access in accesses])
+        or _of_table(checked, conflict, operations)
     )
+
+
+def _of_parameters(checked: CheckedLaunch, sites: Sequence[ProbeSite]) -> str:
+    """Return advice if the accesses are made through two parameters; otherwise an empty text."""
+    names = checked.spec.names
+    first, second = (site.parameter for site in sites)
+    if first >= 0 and second >= 0 and first != second:
+        return (
+            f"`{names[first]}` and `{names[second]}` have elements in common: pass tensors that "
+            "share no memory, or order the programs"
+        )
+    return ""
+
+
+def _of_table(
+    checked: CheckedLaunch, conflict: Conflict, operations: Sequence[Operation | None]
+) -> str:
+    """Return advice if the addresses of two stores are computed from one table of indices."""
+    if conflict.kind != "overlapping_store" or operations[0] is not operations[1]:
+        return ""
+    (op, _) = operations
+    tables = set() if op is None else _tables(checked, op)
+    if len(tables) != 1 or tables & {-1, *checked.launch.kernel.variants.effects.written}:
+        return ""
+    return (
+        f"the index is computed from `{checked.spec.names[min(tables)]}`: let its entries select "
+        "different elements for each program, or combine the values by an atomic"
+    )
+
+
+def _tables(checked: CheckedLaunch, op: Operation) -> set[int]:
+    """Return the parameters from which integers of an address are loaded; -1 for others.
+
+    Integers that are computed from conditions, or by a reduction or scan, count as others.
+    """
+    kernel = checked.kernel.module.kernel
+    entry, provenance = kernel.regions[0].entry, Provenance(kernel)
+
+    def ends(value: Value) -> bool:
+        made = value.defining_op
+        return made is not None and bool(made.has(READS) or made.regions or width_of(value) == 1)
+
+    def sources(value: Value) -> Iterable[Value]:
+        made = value.defining_op
+        if value.owner is entry or ends(value):
+            return ()
+        return control_sources(value) if made is None else made.operands
+
+    ended = filter(ends, reachable([op.address], sources))
+    loads_made = [loads(value) for value in ended]
+    return {
+        -1 if load is None else parameter_of(load.operands[0], provenance) for load in loads_made
+    }
 
 
 def _of_lanes(cause: Cause) -> str:
@@ -66,7 +128,8 @@ def _of_lanes(cause: Cause) -> str:
     lanes = cause.lanes_text or "the lanes outside the tensor"
     if cause.kind == "index":
         return f"bound {cause.phrase} by a mask; without {lanes}, these accesses do not conflict"
-    return f"correct the mask {cause.phrase}; without {lanes}, these accesses do not conflict"
+    mask = f"the mask {cause.phrase}" if cause.name or cause.source else cause.phrase
+    return f"correct {mask}; without {lanes}, these accesses do not conflict"
 
 
 def _of_grid(checked: CheckedLaunch, differing: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ttools.core.findings.edits import similar_mask
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
+from ttools.core.syntax_trees import functions_around, index_text
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_masks import UnusedMask
@@ -20,6 +22,11 @@ from ttools.sanitizer.causes.local_masks import LocalMask
 #: Regular expressions for the functions of `triton.language` and of descriptors, by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor ignores accesses outside its own shape: give it the tensor's shape"
+_BLOCK = "a block pointer checks only its own shape: give it the tensor's shape"
+_UNCHECKED = (
+    "`boundary_check` leaves out {what}: pass `boundary_check={every}`, and give the block pointer "
+    "the tensor's shape"
+)
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
 _NEGATIVE = "also mask accesses before the first element{below}"
 _LOADED = "mask the {access} where the index from `{table}` is out of range, or correct `{table}`"
@@ -31,6 +38,9 @@ _NEGATIVE_LOADED = (
     "`{negative}` is {value}, loaded from `{source}`: a padding entry? Make the {access} only "
     "where `{negative} >= 0`"
 )
+_FAR_BELOW = "`{negative}` is {value}, loaded from `{source}`: correct the contents of `{table}`"
+#: Smaller loaded indices are not taken for padding entries such as -1 or -100.
+_LOWEST_PADDING = -(1 << 15)
 _REMAINDER = (
     "`{remainder}` is negative because `%` has the sign of its left operand at run time, unlike in "
     "Python: use `(a % n + n) % n`, or keep the left operand from being negative"
@@ -49,6 +59,8 @@ _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
 )
+#: Maximum length in characters of an index that advice repeats.
+_LONGEST_INDEX = 40
 _LANES = "mask the {access}, for example with `mask={index} < {bound}`"
 
 
@@ -124,10 +136,12 @@ def _filled(template: str, outside: Outside) -> str:
     """Return the text of a template with the names and values of an access."""
     site, argument = outside.site, outside.argument
     index, negative = _index_name(site), _negative(outside)
+    if outside.cause is not None and outside.cause.kind == "index" and site.shape:
+        index = outside.cause.name or index
     return template.format(
         access=site.kind,
         index=index,
-        bound="n" if index != "n" else "size",
+        bound="size" if "n" in re.findall(r"\w+", index) else "n",
         negative=outside.index or "index",
         remainder=_negative(outside, outside.remainders),
         value=_loaded(outside),
@@ -145,6 +159,8 @@ def _template(outside: Outside) -> str:
     site, region = outside.site, outside.region
     if _is_descriptor(site):
         return _DESCRIPTOR
+    if (axes := _checked_axes(site)) is not None:
+        return _unchecked(site, axes)
     if (mask := _named_mask(outside)) is not None:
         return mask
     if region is not None and _is_inside_if_dense(outside, region):
@@ -179,7 +195,10 @@ def _negative_index(outside: Outside) -> str | None:
     """Return advice on an index that was loaded or is a remainder and is negative."""
     if not _is_before(outside):
         return None
-    if outside.table is not None and (_loaded(outside) or 0) < 0:
+    loaded = _loaded(outside) or 0
+    if outside.table is not None and loaded < _LOWEST_PADDING:
+        return _FAR_BELOW
+    if outside.table is not None and loaded < 0:
         return _NEGATIVE_LOADED + (_NEGATIVE_MASKED if outside.site.masked else "")
     return None if _negative(outside, outside.remainders) is None else _REMAINDER
 
@@ -233,6 +252,48 @@ def _is_descriptor(site: ProbeSite) -> bool:
     return bool(before) and before[-1][1] is not None
 
 
+def _checked_axes(site: ProbeSite) -> set[int] | None:
+    """Return the axes in the `boundary_check` of an access; None if it has none, or it is unknown.
+
+    Versions of Triton with block pointers locate an access at its call or at an argument.
+    """
+    location = site.location
+    if location is None:
+        return None
+    at = location.line, location.column - 1
+    around = functions_around("".join(source_lines(location.file)), location.line)
+    for node in ast.walk(around[-1]) if around else ():
+        if not isinstance(node, ast.Call) or not (node.lineno, node.col_offset) <= at:
+            continue
+        if at < (node.end_lineno or 0, node.end_col_offset or 0):
+            for keyword in node.keywords:
+                if keyword.arg == "boundary_check":
+                    return _integers(keyword.value)
+    return None
+
+
+def _integers(node: ast.expr) -> set[int] | None:
+    """Return the elements of a tuple or list of integers in the source; None for other nodes."""
+    elements = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    values = [element.value for element in elements if isinstance(element, ast.Constant)]
+    integers = {value for value in values if isinstance(value, int)}
+    return integers if len(values) == len(elements) else None
+
+
+def _unchecked(site: ProbeSite, axes: set[int]) -> str:
+    """Return advice on an access through a block pointer.
+
+    Args:
+        site: The access.
+        axes: The axes in its `boundary_check`.
+    """
+    missing = [axis for axis in range(len(site.shape)) if axis not in axes]
+    if not missing:
+        return _BLOCK
+    what = f"{'axis' if len(missing) == 1 else 'axes'} {', '.join(map(str, missing))}"
+    return _UNCHECKED.format(what=what, every=_tuple(tuple(range(len(site.shape)))))
+
+
 def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
     """Return whether a contiguous tensor of the same shape would contain the element."""
     tensor = outside.argument.tensor if outside.argument else None
@@ -271,8 +332,16 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 def _index_name(site: ProbeSite) -> str:
     """Return the name of the variable that a mask should bound.
 
-    This is the first index that varies between lanes or, for a scalar access, the first index.
+    This is the first index that varies between lanes. For a scalar access, it is the index as it
+    is written in the source, such as `first + i`, or the first variable in the index.
     """
     indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
     names = [s.name for s in indices if s.width > 1 or not site.shape]
-    return next((name for name in names if not name.startswith("%")), "offsets")
+    name = next((name for name in names if not name.startswith("%")), "offsets")
+    if site.shape or site.location is None:
+        return name
+    location = site.location
+    source = "".join(source_lines(location.file))
+    text = index_text(source, location.line, location.column)
+    is_whole = name in re.findall(r"\w+", text) and len(text) <= _LONGEST_INDEX
+    return text if is_whole else name

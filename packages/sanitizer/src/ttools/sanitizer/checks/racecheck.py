@@ -34,7 +34,7 @@ from ttools.ir import Module
 from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.analysis.weak_atomics import ORDERS, weak_atomics
 from ttools.sanitizer.causes.grids import grid_notes
 from ttools.sanitizer.causes.race_advice import race_advice
 from ttools.sanitizer.causes.races import causes_of
@@ -297,6 +297,8 @@ class Racecheck(Check):
             help_line = _HELP_RELEASE
         if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
             related += self._weak_atomics()
+            if conflict.kind == "race":
+                help_line = self._stronger_order() or help_line
         help_line = race_advice(self.checked, conflict, sites, cause) or help_line
         return self.finding(
             conflict.kind,
@@ -329,6 +331,16 @@ class Racecheck(Check):
             holds_witness = storage[0] <= conflict.start < storage[1]
             yield named.name if named and holds_witness else checked.spec.names[owner]
             at = int(np.searchsorted(conflict.starts, storage[1]))
+
+    def _stronger_order(self) -> str:
+        """Return advice on the first atomic that would order accesses; empty if there is none."""
+        for atomic in self.checked.kernel.fact(weak_atomics):
+            if atomic.order and (order := ORDERS.get(atomic.lacks)):
+                line = atomic.location.line
+                return (
+                    f'pass sem="{order}" instead of "{atomic.order}" to the atomic in line {line}'
+                )
+        return ""
 
     def _weak_atomics(self) -> Iterator[Related]:
         """Yield atomics that would order plain accesses if their memory semantics were stronger."""

@@ -10,7 +10,7 @@ reads and that its programs do not wait for each other.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,10 @@ _TAIL = (
     "n // BLOCK, and mask the accesses"
 )
 _STEP = "only every {} element is written: correct the stride of the store"
+_OVERLAP = (
+    "correct the index of the store in line {}: several programs or lanes store to the same "
+    "elements, and none stores to these"
+)
 _COPIES = "write the memory before it is copied, for example with torch.zeros"
 _BESIDE = (
     "read the tensor that the kernel was given; .contiguous(), .reshape() and .to() may have made "
@@ -229,12 +233,14 @@ class _OutputFinding:
         unwritten: Template of the finding for elements that were never written.
         copied: Template of the finding for elements that hold copies of unwritten elements.
         explanations: Notes that explain the finding; they come before all other notes.
+        of_launch: All findings of the launch. Those of other checks are added later.
     """
 
     name: str
     unwritten: Finding
     copied: Finding
     explanations: tuple[str, ...] = ()
+    of_launch: Sequence[Finding] = ()
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
         few = f"{missing.count:,} of {missing.total:,} elements of {self.name}"
@@ -245,7 +251,10 @@ class _OutputFinding:
         if copied:
             template = self.copied
             text = f"elements that were never written were copied to {few}, {when}"
-        if not copied and missing.at_end and missing.count < missing.total:
+        overlap = self._overlap()
+        if not copied and overlap is not None and overlap.location is not None:
+            template = replace(template, help=_OVERLAP.format(overlap.location.line))
+        elif not copied and missing.at_end and missing.count < missing.total:
             template = replace(template, help=_TAIL)
         if not copied and missing.written_step is not None:
             step = ordinal(missing.written_step)
@@ -257,6 +266,17 @@ class _OutputFinding:
             notes=(*self.explanations, *missing.sentences(), *template.notes),
             related=() if line is None else (_reader(line),),
         )
+
+    def _overlap(self) -> Finding | None:
+        """Return an error about stores of different values to one element of the output."""
+        argument = self.unwritten.argument
+        overlaps = (
+            finding
+            for finding in self.of_launch
+            if (finding.kind, finding.severity) == ("overlapping_store", "error")
+        )
+        same = (finding for finding in overlaps if argument and finding.argument == argument)
+        return next(same, None)
 
     def place(self, line: str) -> str:
         """Return a line of host code as text for sentences.
@@ -325,6 +345,7 @@ def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _O
             help=_COPIES,
         ),
         grid_notes(check.checked),
+        check.checked.findings,
     )
 
 
