@@ -7,6 +7,7 @@ that was not followed has changed them, the shadow restarts from the value in me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,29 @@ from ttools.sanitizer.accuracy.sources import Array
 Addresses = NDArray[np.int64]
 #: Maximum total size of the rows of a storage, in bytes.
 _LARGEST = 1 << 28
+#: Relative difference up to which two exact values count as the same.
+_SAME = 2.0**-40
 #: Minimum number of elements for which space is reserved.
 _FEW = 256
+
+
+@dataclass
+class _Screened:
+    """The exact values of all elements of a storage, from launches that were screened.
+
+    Attributes:
+        exact: Exact value of each element; NaN for elements without one.
+        words: The bits of each element; if memory contains others, the exact value is not valid.
+        launch: Number of the launch that last stored to the storage.
+        before: The exact values from before the present launch, if it may load them.
+        is_absorbed: True if the shadows of the storage include these exact values.
+    """
+
+    exact: Array
+    words: Any
+    launch: int = 0
+    before: Array | None = None
+    is_absorbed: bool = False
 
 
 class StorageShadow:
@@ -54,6 +76,85 @@ class StorageShadow:
         self.cancelled: Numbers = np.zeros(0, np.int32)
         self.launch: Numbers = np.zeros(0, np.int32)
         self.store: Numbers = np.zeros(0, np.int32)
+        self._screened: _Screened | None = None
+
+    # ---- exact values that a rewritten kernel loads and stores
+    def begin_screening(self, *, settled_error: float, is_loaded: bool) -> Array:
+        """Return the exact value of each element, which the launch may change.
+
+        Args:
+            settled_error: Relative error up to which an element counts as an input; 0 for none.
+            is_loaded: True if the launch may load from the storage.
+
+        Returns:
+            NaN stands for an element without a shadow.
+        """
+        own = self._screened
+        if own is None:
+            size = len(self._slot)
+            own = _Screened(np.full(size, np.nan), np.zeros(size, self._word))
+            self._screened = own
+        words, exact = self._words(), own.exact
+        own.before = None
+        stale = own.words != words
+        if stale.any():
+            exact[stale] = np.nan
+            own.words[:] = words
+        if self.count:
+            newer = np.flatnonzero(self.launch[: self.count] > own.launch)
+            newer = newer[self._bits[newer] == words[self.elements[newer]]]
+            exact[self.elements[newer]] = self.exact[newer]
+        if is_loaded and self.has_screened():
+            if settled_error:
+                with np.errstate(all="ignore"):
+                    error = np.abs(words.view(self.dtype).astype(np.float64) - exact)
+                    exact[error <= settled_error * np.abs(exact)] = np.nan
+            own.before = exact.copy()
+        return exact
+
+    def has_screened(self) -> bool:
+        """Return whether any element has an exact value that `begin_screening` has returned."""
+        own = self._screened
+        return own is not None and not bool(np.isnan(own.exact).all())
+
+    def end_screening(self, launch: int, *, is_clean: bool) -> None:
+        """End a launch that may have changed the result of `begin_screening`.
+
+        Args:
+            launch: Number of the launch.
+            is_clean: If False, the exact values are those from before the launch again.
+        """
+        own = self._screened
+        assert own is not None
+        if is_clean:
+            own.words[:] = self._words()
+            own.launch, own.is_absorbed = launch, False
+        elif own.before is None:
+            self._screened = None
+        else:
+            own.exact[:] = own.before
+
+    def is_stored_by(self, launch: int) -> bool:
+        """Return whether a launch that was screened has stored to the storage."""
+        return self._screened is not None and self._screened.launch == launch
+
+    def absorb(self) -> None:
+        """Make the exact values of screened launches available to launches that are followed."""
+        own = self._screened
+        if own is None or own.is_absorbed:
+            return
+        own.is_absorbed = True
+        index = np.flatnonzero(~np.isnan(own.exact))
+        slots = self._slot[index]
+        # Shadows with rows say more than exact values alone.
+        has_shadow = (
+            (slots >= 0) & (self._bits[slots] == own.words[index]) if self.count else slots >= 0
+        )
+        if has_shadow.any():
+            difference = np.abs(self.exact[slots] - own.exact[index])
+            has_shadow &= difference <= _SAME * np.abs(own.exact[index])
+        new = index[~has_shadow]
+        self._put(new, own.words[new], Shadow(own.exact[new]), own.launch, NOTHING)
 
     def load(
         self, addresses: Addresses, values: Any = None
@@ -107,6 +208,10 @@ class StorageShadow:
             source: Number of the source of the store.
         """
         index = (addresses - self.start) // self.dtype.itemsize
+        self._put(index, self._words()[index], shadow, launch, source)
+
+    def _put(self, index: Addresses, words: Any, shadow: Shadow, launch: int, source: int) -> None:
+        """Record the shadows of the elements with the given indices, which have the given bits."""
         new = np.unique(index[self._slot[index] < 0])
         rows = 0 if shadow.rows is None else len(shadow.rows)
         if not self._reserve(self.count + len(new), max(rows, len(self.rows))):
@@ -117,7 +222,7 @@ class StorageShadow:
         self.elements[self.count : self.count + len(new)] = new
         self.count += len(new)
         slots = self._slot[index]
-        self._bits[slots] = self._words()[index]
+        self._bits[slots] = words
         self.exact[slots] = shadow.exact
         if len(self.rows):
             self.rows[:, slots] = 0.0
@@ -142,6 +247,10 @@ class StorageShadow:
     def actual(self) -> Any:
         """Return the stored values of all elements with shadows, in the type of the storage."""
         return self._bits[: self.count].view(self.dtype)
+
+    def contents(self) -> Any:
+        """Return the present values of all elements."""
+        return self._words().view(self.dtype)
 
     def _words(self) -> Any:
         size = len(self._slot) * self.dtype.itemsize
@@ -195,11 +304,20 @@ class ShadowMemory:
             if start <= low and high + dtype.itemsize <= end:
                 if ((addresses - start) % dtype.itemsize).any():
                     return None
-                own = self._storages.setdefault((start, end), {})
-                if dtype not in own:
-                    own[dtype] = StorageShadow(start, end, dtype)
-                return own[dtype]
+                return self.of((start, end), dtype)
         return None
+
+    def of(self, extent: tuple[int, int], dtype: np.dtype[Any]) -> StorageShadow:
+        """Return the shadow of a storage of the current launch."""
+        own = self._storages.setdefault(extent, {})
+        if dtype not in own:
+            own[dtype] = StorageShadow(*extent, dtype)
+        return own[dtype]
+
+    def may_know(self, extent: tuple[int, int], dtype: np.dtype[Any]) -> bool:
+        """Return whether elements of a storage may have shadows."""
+        own = self._storages.get(extent, {}).get(dtype)
+        return own is not None and (own.count > 0 or own.has_screened())
 
     def storages(self) -> Iterator[StorageShadow]:
         """Yield the shadows of the storages of the current launch."""

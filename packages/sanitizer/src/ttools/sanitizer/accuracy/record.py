@@ -111,6 +111,7 @@ class AccuracyRecord:
         memory: Shadows of memory, from the stores of all launches.
         gpu_memory: Shadows of memory whose rows describe what a GPU may compute differently.
         sources: The operations that introduce errors.
+        followed: Kernels of which a launch was followed.
         lock: Held while a launch is followed.
     """
 
@@ -119,6 +120,7 @@ class AccuracyRecord:
         self.memory = ShadowMemory()
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
+        self.followed: set[object] = set()
         self.lock = threading.Lock()
         self._launches = 0
         self._outputs: dict[tuple[str, str, str], _Output] = {}
@@ -186,6 +188,7 @@ class AccuracyRecord:
         self.memory = ShadowMemory()
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
+        self.followed.clear()
         self._report(notes)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isfinite, prod
 from typing import ClassVar
@@ -15,16 +17,20 @@ from ttools.core.location import SourceLocation
 from ttools.core.reports.accuracy import ulps
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
+from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
 from ttools.sanitizer.accuracy.memory import StorageShadow
 from ttools.sanitizer.accuracy.rules.table import TABLE
+from ttools.sanitizer.accuracy.screening import Screening
 from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
-from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
+from ttools.sanitizer.accuracy.verdicts import OutputErrors, WrongElements, errors_of
 from ttools.sanitizer.checks.check import Kind, Kinds
-from ttools.sanitizer.checks.repeated import RepeatedCheck
+from ttools.sanitizer.checks.repeated import RepeatedCheck, has_floats
+from ttools.sanitizer.passes import exact_values
+from ttools.sanitizer.passes.rewrites import Pass
 
 #: A result counts as underflowed if more than this share of it is lost.
 _LOST = 2.0**-6
@@ -37,6 +43,11 @@ _FLOAT64_LIMIT = (
     "too, is not seen"
 )
 _IN_DOMAIN = "keep the operands in the range for which the operation is defined"
+
+
+#: Number of programs that are followed although screening has found nothing, for the report's
+#: figures on lines; once for each kernel.
+_FEW_PROGRAMS = 8
 
 
 def _defect(meaning: str, help: str) -> Kind:
@@ -89,10 +100,51 @@ class Accuracy(RepeatedCheck):
         ),
     }
 
+    rewrites_first = True  # exact values of the operations of other passes are not needed
+
+    _screening: Screening | None = None
+    _is_flagged = False
+
+    def passes(self) -> Sequence[Pass]:
+        """Return the pass that screens the launch, if the kernel and its memory allow it."""
+        checked = self.checked
+        options, kernel = checked.options, checked.kernel
+        needs_rows = options.exact_results or options.accuracy_range or options.suggest_tolerance
+        effects = checked.launch.kernel.variants.effects
+        if checked.is_trial or needs_rows or effects.unknown_writes:
+            return ()
+        if not has_floats(checked.launch.kernel.plan) or kernel.fact(exact_values.unsupported):
+            return ()
+        record = checked.accuracy
+        with record.lock:
+            record.memory.begin(self.extents())
+            self._screening = Screening.begin(
+                record.memory,
+                {n: checked.regions[n] for n in checked.launch.kernel.plan.pointers},
+                kernel.fact(exact_values.float_parameters),
+                written=frozenset(effects.written),
+                loaded=kernel.fact(exact_values.loaded_parameters),
+            )
+        if self._screening is None:
+            return ()
+        tracked = self._screening.parameters
+        return kernel.remember((Accuracy, tracked), lambda: _pass_for(tracked))
+
+    def hidden(self) -> Sequence[int]:
+        """Return the addresses of the exact values in memory."""
+        return [] if self._screening is None else self._screening.hidden
+
+    def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
+        """Note whether the launch must be followed; the checks of the pass are no findings."""
+        self._is_flagged = any(map(self.is_own, counts))
+        return ()
+
     def findings(self) -> Iterator[Finding]:
         """Repeat the launch with shadow values, and compare what it has stored with them."""
         checked = self.checked
         if checked.hung or checked.is_trial:
+            if self._screening is not None:
+                deque(self._screening.end(0, is_clean=False), maxlen=0)
             return
         if self.lacks_source:
             yield self.finding("unsupported", "not followed: the launch has no Python source")
@@ -109,19 +161,45 @@ class Accuracy(RepeatedCheck):
                 settles=not is_exact,
             )
             record.memory.begin(self.extents())
+            is_clean = self._is_clean(follower.launch)
+            if is_clean and checked.kernel in record.followed:
+                return
+            record.followed.add(checked.kernel)
+            for storage in record.memory.storages():
+                if not is_clean or not storage.is_stored_by(follower.launch):
+                    storage.absorb()
             try:
-                limited = self.repeat(follower)
+                limited = self.repeat(follower, *[_FEW_PROGRAMS] * is_clean)
             except TtoolsError as error:
                 text = str(error).splitlines()[0]
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
-            yield from self._compare(follower, limited)
+            if is_clean and limited:
+                limited = f"all programs were screened; {limited}"
+            yield from self._compare(follower, limited, is_clean=is_clean)
             if checked.options.accuracy_range:
                 self._add_ranges(follower.launch)
             if is_exact:
                 for storage in record.memory.storages():
                     storage.replace_by_exact(follower.launch)
                 yield from self._inexact(follower, limited)
+
+    def _is_clean(self, launch: int) -> bool:
+        """Return whether screening has found nothing; if so, record the errors of outputs."""
+        if self._screening is None:
+            return False
+        is_clean = not self._is_flagged
+        for storage, errors, step in self._screening.end(launch, is_clean=is_clean):
+            limited = f"the figures are those of every {step}th element" if step > 1 else ""
+            self._record(storage, errors, limited)
+        return is_clean
+
+    def _record(self, storage: StorageShadow, errors: OutputErrors, limited: str) -> None:
+        argument = self._argument(storage)
+        note = self.finding("within_rounding", "", argument=argument)
+        index = partial(_index, argument=argument)
+        record = self.checked.accuracy
+        record.add(note, _name(argument), _type_name(storage.dtype), errors, index, limited)
 
     def _add_ranges(self, launch: int) -> None:
         """Repeat the launch once more to estimate what a GPU may compute."""
@@ -158,7 +236,13 @@ class Accuracy(RepeatedCheck):
             yield self.finding("unsupported", text, severity="note")
 
     # ---- findings
-    def _compare(self, follower: Follower, limited: str) -> Iterator[Finding]:
+    def _compare(self, follower: Follower, limited: str, *, is_clean: bool) -> Iterator[Finding]:
+        """Yield the findings of a launch that was followed.
+
+        Args:
+            limited: Sentence on programs that were not followed; empty if all were.
+            is_clean: True if screening has already recorded the errors of all outputs.
+        """
         record = self.checked.accuracy
         for number, mixed in follower.mixed.items():
             if mixed.lanes:
@@ -173,13 +257,12 @@ class Accuracy(RepeatedCheck):
             argument = self._argument(storage)
             for wrong in errors.wrong:
                 yield self._wrong(wrong, storage, argument)
-            name = _name(argument)
-            note = self.finding("within_rounding", "", argument=argument)
-            index = partial(_index, argument=argument)
+            if is_clean:
+                errors = replace(errors, elements=0, rounding=0, histogram=0 * errors.histogram)
             sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
-            limits = "; ".join(filter(None, sentences))
-            record.add(note, name, _type_name(storage.dtype), errors, index, limits)
+            self._record(storage, errors, "; ".join(filter(None, sentences)))
             if storage.is_full:
+                name = _name(argument)
                 yield self.finding(
                     "unsupported", f"`{name}` has too many elements: not all are compared"
                 )
@@ -304,6 +387,11 @@ class Accuracy(RepeatedCheck):
             count=count,
             help=_remedy(kind, source, None) or self.kinds[kind].help,
         )
+
+
+def _pass_for(tracked: tuple[int, ...]) -> Sequence[Pass]:
+    apply = partial(exact_values.apply, tracked=tracked)
+    return (Pass("accuracy", " ".join(["exact", *map(str, tracked)]), apply),)
 
 
 _SPECIAL = {

@@ -38,8 +38,12 @@ class RepeatedCheck(Check):
         launch = self.checked.launch
         if self.checked.is_trial or launch.eagerly is None or not has_floats(launch.kernel.plan):
             return options
-        self._before = SavedMemory(launch.values, self.checked.memory)
-        if launch.written_storages is None:
+        written = launch.written_storages
+        values = launch.values
+        if written is not None:  # programs change no other memory
+            values = [value for value in values if storage_extent(value) in written]
+        self._before = SavedMemory(values, self.checked.memory)
+        if written is None:
             self._before.add(self.checked.book.on_host())
         return options
 
@@ -54,8 +58,12 @@ class RepeatedCheck(Check):
         extents = (storage_extent(value) for value in self.checked.launch.values)
         return [e for e in extents if e is not None and e[0] < e[1]]
 
-    def repeat(self, observer: OperationObserver) -> str:
-        """Repeat the launch; return a sentence if some programs were left out."""
+    def repeat(self, observer: OperationObserver, most: int = _MOST_PROGRAMS) -> str:
+        """Repeat the launch; return a sentence if some programs were left out.
+
+        Args:
+            most: Maximum number of programs that are repeated.
+        """
         checked, before = self.checked, self._before
         launch = checked.launch
         run = launch.eagerly
@@ -63,8 +71,8 @@ class RepeatedCheck(Check):
         assert run is not None
         total = prod(checked.spec.grid)
         chosen = np.arange(total)
-        if total > _MOST_PROGRAMS and not checked.kernel.waits:
-            chosen = np.unique(np.linspace(0, total - 1, _MOST_PROGRAMS).astype(np.int64))
+        if total > most and not checked.kernel.waits:
+            chosen = np.unique(np.linspace(0, total - 1, most).astype(np.int64))
         step = len(chosen) if checked.kernel.waits else _AT_ONCE
         after, monitor, began, done = before.again(), launch.monitor, time.monotonic(), 0
         before.restore()

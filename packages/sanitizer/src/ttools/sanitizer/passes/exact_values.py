@@ -1,0 +1,592 @@
+"""The pass that screens a launch for losses of accuracy: a kernel that also computes exact values.
+
+Each float of 16 or 32 bits gets an exact value in float64, computed by the same operation from the
+exact values of the operands. A value whose exact value is the value itself, such as an input, needs
+none. The rules are those of `accuracy.rules`, so that a launch without defects in these rules needs
+no repetition in Python. For example:
+
+    x = load(p)                # exact by definition
+    y = exp(x)                 y' = exp(x as f64)
+    s = sum(y)                 s' = sum(y')
+    store(q, y / s)            store(shadow of q, y' / s'); check(|y / s - y' / s'| <= allowed)
+
+Integers, masks, addresses and control flow are those of the kernel. Exact values of elements in
+memory are in shadow memory, in which NaN stands for an element that is exact. A `ttools.check`
+fails if the launch may have a finding: a stored element has a larger error than rounding explains,
+a comparison of exact values has a different result, a reduction counts lanes that a mask leaves
+out, or a number that is not finite becomes an integer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.emit.instruments.probe import SHADOW
+from ttools.ir import (
+    Block,
+    FloatType,
+    Module,
+    Operation,
+    PointerType,
+    Region,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.ir.combining import chooses, combined_by
+from ttools.ir.dialects.traits import CONSTANT, LOADS, PURE, STRUCTURED, TERMINATOR
+from ttools.ir.numpy_types import numpy_type
+from ttools.ir.rewriting import Builder, Rewriter, add_argument, add_operand, with_element
+from ttools.ir.semantics import is_view
+from ttools.sanitizer.accuracy.functions import is_rounding, library_function, library_name
+from ttools.sanitizer.accuracy.rules.reductions import NEUTRAL
+from ttools.sanitizer.accuracy.verdicts import allowed_by_rounding
+from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.lanes import (
+    compare_floats,
+    float_constant,
+    lane_type,
+    outside,
+    unmarked,
+    within,
+)
+from ttools.sanitizer.passes.shadow_memory import ShadowMemory, add_hidden_parameters
+from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Tracking
+
+_SINGLE, _DOUBLE = FloatType("f32"), FloatType("f64")
+#: Types of the values that have exact values.
+_FOLLOWED = ("f16", "bf16", "f32")
+#: The exact value of a value; the lanes that are computed from lanes left out by a mask.
+_EXACT, _PADDED = "exact", "padded"
+_STATE: dict[str, State] = {key: {key: None} for key in (_EXACT, _PADDED)}
+_FUNCTIONS = (
+    *("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf"),
+    *("absf", "fma"),
+)
+#: Operations on floats, and the operations that compute their exact results in float64.
+_SMOOTH = {
+    **{f"arith.{name}": f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "negf")},
+    **{f"math.{name}": f"math.{name}" for name in _FUNCTIONS},
+    "tt.precise_divf": "arith.divf",
+    "tt.approx_divf": "arith.divf",
+    "tt.precise_sqrt": "math.sqrt",
+}
+#: Operations that choose one of their operands. Their exact results are those of the same operation
+#: on exact values, which differ from the kernel's choice by no more than the errors.
+_EXTREMES = ("arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf", "tt.clampf")
+_CASTS = ("arith.extf", "arith.truncf", "tt.fp_to_fp")
+_FROM_INTEGERS = ("arith.sitofp", "arith.uitofp")
+_TO_INTEGERS = ("arith.fptosi", "arith.fptoui")
+#: Operations that round on purpose: exact values restart from their results.
+_ROUNDING = ("math.floor", "math.ceil")
+_MOVES = ("tt.cat", "tt.gather", "arith.select")
+#: Operations that only read floats.
+_READING = (*_TO_INTEGERS, "arith.cmpf", "tt.store", "tt.print")
+#: Random numbers have no exact values, see `rules.elementwise`.
+_RANDOM = "triton/language/random.py"
+_INFINITY = float("inf")
+
+#: The values whose shadows a check needs, and a function that inserts it.
+_Site: TypeAlias = "tuple[list[Demand], Callable[[], None]]"
+
+
+def apply(module: Module, tracked: Sequence[int]) -> list[Note]:
+    """Insert exact values and checks into a kernel without calls, for which `unsupported` is empty.
+
+    Args:
+        module: The module to rewrite.
+        tracked: Indices of the parameters whose memory has shadows. All float tensors that the
+            launch writes are among them.
+    """
+    kernel = module.kernel
+    provenance, rewriter = Provenance(kernel), Rewriter()
+    memories = add_hidden_parameters(kernel, tracked)
+    values = _ExactValues(
+        {
+            op: memories[index]
+            for op in operations(kernel)
+            if op.name in ("tt.load", "tt.store")
+            and (index := parameter_of(op.address, provenance)) in memories
+        }
+    )
+    tracking = Tracking(kernel, values, rewriter)
+    sites = [site for op in operations(kernel) for site in values.sites(op, tracking, rewriter)]
+    for demands, _ in sites:
+        for value, key in demands:
+            tracking.demand(value, key)
+    tracking.build()
+    for _, insert in sites:
+        insert()
+    rewriter.apply()
+    return []
+
+
+def unsupported(module: Module) -> str:
+    """Return the first operation that the pass does not support; empty if there is none."""
+    provenance = Provenance(module.kernel)
+    for op in operations(module.kernel):
+        if not _is_supported(op, provenance):
+            return op.name
+    return ""
+
+
+def float_parameters(module: Module) -> dict[int, str]:
+    """Return the type of the elements for each parameter that is a pointer to followed floats."""
+    types = {
+        index: value.type.pointee
+        for index, value in enumerate(module.kernel.regions[0].entry.arguments)
+        if isinstance(value.type, PointerType)
+    }
+    return {n: t.name for n, t in types.items() if isinstance(t, FloatType) and t.name in _FOLLOWED}
+
+
+def loaded_parameters(module: Module) -> frozenset[int]:
+    """Return the parameters through which a kernel loads."""
+    provenance = Provenance(module.kernel)
+    return frozenset(
+        parameter_of(op.address, provenance) for op in operations(module.kernel) if op.has(LOADS)
+    )
+
+
+def _is_supported(op: Operation, provenance: Provenance) -> bool:
+    values = [*op.operands, *op.results, *(v for r in op.regions for v in _arguments(r))]
+    floats = [v for v in values if isinstance(element_type(v.type), FloatType)]
+    if not all(map(_is_followed, floats)):
+        return False
+    name = op.name
+    if name in ("tt.bitcast", "tt.int_to_ptr"):
+        pointees = [getattr(element_type(v.type), "pointee", None) for v in values]
+        if any(isinstance(pointee, FloatType) for pointee in pointees):
+            return False
+    if name in ("tt.load", "tt.store"):
+        other = op.operand("other")
+        is_known = other is None or not floats or constant_of(other) is not None
+        return not floats or (is_known and parameter_of(op.address, provenance) >= 0)
+    if not floats or op.has(STRUCTURED, TERMINATOR, CONSTANT) or is_view(op):
+        return True
+    if name in ("tt.reduce", "tt.scan"):
+        return _is_computed(op)
+    if name in ("tt.bitcast", "arith.bitcast"):
+        return not _is_followed(op.results[0])
+    if name == "tt.extern_elementwise":
+        own = library_name(str(op.attributes.get("symbol")))
+        return is_rounding(own) or (_symbol(op) != "" and all(map(_is_followed, op.operands)))
+    handled = (*_SMOOTH, *_EXTREMES, *_CASTS, *_FROM_INTEGERS, *_ROUNDING, *_MOVES, *_READING)
+    return name in handled or name == "tt.dot"
+
+
+def _arguments(region: Region) -> Iterator[Value]:
+    for block in region.blocks:
+        yield from block.arguments
+
+
+def _is_computed(op: Operation) -> bool:
+    """Return whether a combine function can be computed in float64, too."""
+    (region,) = op.regions
+    inside = set(region.entry.operations)
+    handled = (*_SMOOTH, *_EXTREMES, *_CASTS, *_FROM_INTEGERS, "arith.select", "arith.cmpf")
+    for inner in region.entry.operations[:-1]:
+        floats = [v for v in (*inner.operands, *inner.results) if _is_followed(v)]
+        is_known = inner.has(CONSTANT) or not floats or inner.name in handled
+        if inner.regions or not inner.has(PURE) or not is_known:
+            return False
+        for value in inner.operands:
+            source = value.defining_op
+            if source is not None and source not in inside and not source.has(CONSTANT):
+                return False
+    return len(region.blocks) == 1
+
+
+def _is_followed(value: Value) -> bool:
+    element = element_type(value.type)
+    return isinstance(element, FloatType) and element.name in _FOLLOWED
+
+
+def _symbol(op: Operation) -> str:
+    """Return the function of libdevice for doubles that computes the exact result of an operation.
+
+    Returns:
+        The empty string if there is no rule for the function.
+    """
+    name = library_name(str(op.attributes.get("symbol")))
+    return f"__nv_{name}" if library_function(name) is not None else ""
+
+
+def _is_random(op: Operation) -> bool:
+    place = op.location
+    return place is not None and any(
+        location.file.replace("\\", "/").endswith(_RANDOM) for location in (place, *place.callers)
+    )
+
+
+def _rounds_operands(op: Operation) -> bool:
+    """Return whether `input_precision` makes a product round its float32 operands."""
+    both = {str(element_type(v.type)) for v in op.operands[:2]}
+    return both == {"f32"} and op.attributes.get("inputPrecision", "ieee") != "ieee"
+
+
+class _ExactValues:
+    """The rules by which exact values and padded lanes propagate.
+
+    Args:
+        memories: The shadow memory that each load or store accesses, if there is one.
+    """
+
+    def __init__(self, memories: Mapping[Operation, ShadowMemory]) -> None:
+        self._memories = memories
+        #: The operations that compute all exact results of an operation with several results.
+        self._copies: dict[tuple[Operation, Key], Sequence[Value]] = {}
+
+    # ---- the rules of `tracking`
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        state: dict[Key, Hashable] = {}
+        if _is_followed(op.results[index]) and not op.has(CONSTANT):
+            if not _is_random(op) and self._is_inexact(op, index, lookup):
+                state[_EXACT] = None
+            if self._may_be_padded(op, lookup):
+                state[_PADDED] = None
+        return state
+
+    def join(self, first: object, second: object) -> Hashable:
+        return None
+
+    def moved(self, target: Value, state: State) -> State:
+        return state if _is_followed(target) else {}
+
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
+        for value in self._flowing(op, key):
+            if key in lookup.state(value):
+                yield value, key
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
+        if key == _PADDED:
+            return self._padded(b, op, index, lookup)
+        return self._exact_result(b, op, index, lookup)
+
+    def shadow_type(self, value: Value, key: Key) -> Type:
+        return with_element(value.type, _DOUBLE) if key == _EXACT else lane_type(value)
+
+    def default(self, b: Builder, value: Value, key: Key) -> Value:
+        return _extended(b, value) if key == _EXACT else unmarked(b, value)
+
+    # ---- what may reach a value
+    def _flowing(self, op: Operation, key: Key) -> list[Value]:
+        """Return the operands on whose exact values or marks those of the results depend."""
+        if op.has(LOADS) or op.name in _FROM_INTEGERS:
+            return []
+        if key == _EXACT and op.name in _ROUNDING:
+            return []
+        return [value for value in op.operands if _is_followed(value)]
+
+    def _is_inexact(self, op: Operation, index: int, lookup: Lookup) -> bool:
+        """Return whether the exact value of a result may differ from the result."""
+        if op.has(LOADS):
+            return op in self._memories
+        is_carried = any(_EXACT in lookup.state(v) for v in self._flowing(op, _EXACT))
+        moves = is_view(op) or op.name in (*_MOVES, *_EXTREMES, "arith.extf", *_ROUNDING)
+        if op.name == "tt.extern_elementwise":
+            moves = is_rounding(library_name(str(op.attributes.get("symbol"))))
+            is_carried &= not moves
+        elif op.name in ("tt.reduce", "tt.scan"):
+            moves = combined_by(op) in _EXTREMES or chooses(op, index)
+        elif op.name == "tt.dot":
+            moves = _rounds_operands(op)
+        elif op.name in ("arith.negf", "math.absf"):
+            moves = True
+        return is_carried or not moves
+
+    def _may_be_padded(self, op: Operation, lookup: Lookup) -> bool:
+        if op.has(LOADS):
+            return op.mask is not None
+        if op.name in ("tt.reduce", "tt.scan") and len(op.operands) > 1:
+            return False
+        return any(_PADDED in lookup.state(value) for value in self._flowing(op, _PADDED))
+
+    # ---- exact values
+    def _exact(self, b: Builder, value: Value, lookup: Lookup) -> Value:
+        """Return the exact value of an operand; one that is no followed float is returned as is."""
+        shadow = lookup.shadow(value, _EXACT)
+        if shadow is not None:
+            return shadow
+        return _extended(b, value) if _is_followed(value) else value
+
+    def _exact_result(self, b: Builder, op: Operation, index: int, lookup: Lookup) -> Value:
+        name, result = op.name, op.results[index]
+        type = with_element(result.type, _DOUBLE)
+        if op.has(LOADS):
+            return self._loaded(b, op)
+        if name in _FROM_INTEGERS:
+            return b.value(name, op.operands, type)
+        if name == "tt.dot":
+            return self._product(b, op, lookup)
+        if name in ("tt.reduce", "tt.scan"):
+            return self._combined(b, op, lookup)[index]
+        operands = [self._exact(b, value, lookup) for value in op.operands]
+        if name in _CASTS:
+            return operands[0]
+        attributes = dict(op.attributes)
+        if name == "tt.extern_elementwise":
+            attributes["symbol"] = _symbol(op)
+        if len(op.results) > 1:
+            return self._copied(b, op, _EXACT, operands, type)[index]
+        return b.value(_SMOOTH.get(name, name), operands, type, attributes)
+
+    def _copied(
+        self, b: Builder, op: Operation, key: Key, operands: Sequence[Value], type: Type
+    ) -> Sequence[Value]:
+        """Return the results of an operation, which all have one type, on shadows."""
+        if (op, key) not in self._copies:
+            types = [type] * len(op.results)
+            self._copies[op, key] = b.operation(op.name, operands, types, op.attributes).results
+        return self._copies[op, key]
+
+    def _loaded(self, b: Builder, op: Operation) -> Value:
+        cells, exist = self._memories[op].cells(b, op.address, _DOUBLE)
+        type = with_element(op.result.type, _DOUBLE)
+        nothing = _number(b, type, float("nan"))
+        inside = within(b, exist, op.mask)
+        exact = b.value("tt.load", [cells, inside, nothing], type, {SHADOW: True})
+        is_missing = compare_floats(b, "uno", exact, exact)
+        return b.select(is_missing, _extended(b, op.result), exact)
+
+    def _product(self, b: Builder, op: Operation, lookup: Lookup) -> Value:
+        like = with_element(op.result.type, _DOUBLE)
+        if not _rounds_operands(op):
+            operands = [self._exact(b, value, lookup) for value in op.operands]
+            return b.value("tt.dot", operands, like, {"inputPrecision": "ieee"})
+        # The rounding of the operands to tf32 is requested, so the exact value contains the errors
+        # of this product, and differs from it by the errors of the operands to first order.
+        left, right, added = op.operands
+        total = _extended(b, op.result)
+        if lookup.shadow(added, _EXACT) is not None:
+            total = b.binary("addf", total, _difference(b, self._exact(b, added, lookup), added))
+        for value, place in ((left, 0), (right, 1)):
+            if lookup.shadow(value, _EXACT) is not None:
+                error = _difference(b, self._exact(b, value, lookup), value)
+                factors = [left, right]
+                factors[place] = b.cast(error, _SINGLE, "arith.truncf")
+                zero = _number(b, with_element(op.result.type, _SINGLE), 0.0)
+                change = b.value("tt.dot", [*factors, zero], zero.type, {"inputPrecision": "ieee"})
+                total = b.binary("addf", total, _extended(b, change))
+        return total
+
+    def _combined(self, b: Builder, op: Operation, lookup: Lookup) -> Sequence[Value]:
+        """Return the results of a reduction or scan of exact values."""
+        if (op, _EXACT) not in self._copies:
+            operands = [self._exact(b, value, lookup) for value in op.operands]
+            types = [_widened(result) for result in op.results]
+            region = _widened_region(op, b)
+            made = b.operation(op.name, operands, types, op.attributes, [region])
+            self._copies[op, _EXACT] = made.results
+        return self._copies[op, _EXACT]
+
+    # ---- padded lanes
+    def _padded(self, b: Builder, op: Operation, index: int, lookup: Lookup) -> Value:
+        if op.has(LOADS):
+            assert op.mask is not None
+            return b.spread(b.negate(op.mask), op.result.type)
+        marks = [
+            mark if (mark := lookup.shadow(value, _PADDED)) is not None else unmarked(b, value)
+            for value in op.operands
+            if _is_followed(value)
+        ]
+        type = lane_type(op.results[index])
+        if op.name == "tt.reduce":
+            return b.combine("tt.reduce", marks[0], op.axis, "andi")
+        if op.name == "tt.scan":
+            return marks[0]
+        if op.name == "tt.dot":
+            return self._padded_product(b, op, marks)
+        if op.name == "arith.select":
+            return b.select(op.operands[0], *marks)
+        if op.name in _EXTREMES and len(marks) == 2:
+            order = "oge" if "max" in op.name else "ole"
+            return b.select(compare_floats(b, order, *op.operands), *marks)
+        if is_view(op) or op.name in _MOVES:
+            operands = iter(marks)
+            moved = [next(operands) if _is_followed(v) else v for v in op.operands]
+            return self._copied(b, op, _PADDED, moved, type)[index]
+        return b.any_of(marks)
+
+    def _padded_product(self, b: Builder, op: Operation, marks: Sequence[Value]) -> Value:
+        shape = shape_of(op.result.type)
+        lines = [
+            b.broadcast(b.expand(b.combine("tt.reduce", mark, axis, "andi"), axis), shape)
+            for mark, axis in zip(marks, (len(shape) - 1, len(shape) - 2), strict=False)
+        ]
+        return b.any_of([*lines, marks[2]])
+
+    # ---- checks
+    def sites(self, op: Operation, lookup: Lookup, rewriter: Rewriter) -> Iterator[_Site]:
+        """Yield the checks of an operation."""
+        values = [v for v in op.operands if _is_followed(v)]
+        inexact: list[Demand] = [(v, _EXACT) for v in values if _EXACT in lookup.state(v)]
+        padded: list[Demand] = [(v, _PADDED) for v in values if _PADDED in lookup.state(v)]
+        if op.name == "tt.store" and values:
+            yield inexact, lambda: self._check_store(rewriter.before(op), op, lookup)
+        elif op.name == "arith.cmpf" and inexact:
+            yield inexact, lambda: self._check_comparison(rewriter.after(op), op, lookup)
+        elif op.name in _TO_INTEGERS and inexact:
+            yield [], lambda: self._check_finite(rewriter.before(op), op)
+        elif op.name == "tt.reduce" or op.name == "tt.scan":
+            if inexact and not all(map(_is_followed, op.results)):
+                yield inexact, lambda: self._check_choice(rewriter.after(op), op, lookup)
+            if padded and op.name == "tt.reduce" and len(op.operands) == 1:
+                yield padded, lambda: self._check_padding(rewriter.after(op), op, lookup)
+        elif op.name == "tt.dot":
+            factors = [demand for demand in padded if demand[0] is not op.operands[2]]
+            yield factors, lambda: self._check_factors(rewriter.before(op), op, lookup)
+
+    def _check_store(self, b: Builder, op: Operation, lookup: Lookup) -> None:
+        _, value, *_ = op.operands
+        exact = self._exact(b, value, lookup)
+        if op in self._memories:
+            cells, exist = self._memories[op].cells(b, op.address, _DOUBLE)
+            inside = within(b, exist, op.mask)
+            b.operation("tt.store", [cells, exact, inside], attributes={SHADOW: True})
+        if lookup.shadow(value, _EXACT) is None:
+            return
+        element = element_type(value.type)
+        assert isinstance(element, FloatType)
+        dtype = numpy_type(element.name)
+        assert dtype is not None
+        relative, absolute = allowed_by_rounding(dtype)
+        error = _absolute(b, _difference(b, exact, value))
+        scaled = b.binary("mulf", _absolute(b, exact), _number(b, exact.type, relative))
+        allowed = b.binary("maxnumf", scaled, _number(b, exact.type, absolute))
+        is_right = compare_floats(b, "olt", error, allowed)
+        _check(b, within(b, b.negate(is_right), op.mask))
+
+    def _check_comparison(self, b: Builder, op: Operation, lookup: Lookup) -> None:
+        exact = [self._exact(b, value, lookup) for value in op.operands]
+        own = b.value("arith.cmpf", exact, op.result.type, op.attributes)
+        _check(b, b.binary("xori", own, op.result))
+
+    def _check_finite(self, b: Builder, op: Operation) -> None:
+        (value,) = op.operands
+        _check(b, b.negate(_is_finite(b, value)))
+
+    def _check_choice(self, b: Builder, op: Operation, lookup: Lookup) -> None:
+        for own, result in zip(self._combined(b, op, lookup), op.results, strict=True):
+            if not _is_followed(result):
+                _check(b, b.compare("ne", own, result))
+
+    def _check_padding(self, b: Builder, op: Operation, lookup: Lookup) -> None:
+        """Check whether the padded lanes of a sum, maximum or minimum change its result."""
+        (value,) = op.operands
+        mark = lookup.shadow(value, _PADDED)
+        assert mark is not None
+        name = combined_by(op)
+        total = op.result
+        others = b.negate(b.combine("tt.reduce", mark, op.axis, "andi"))
+        if name == "arith.addf":
+            wide = _as_single(b, value)
+            zero = _number(b, wide.type, 0.0)
+            part = b.select(within(b, mark, _is_finite(b, value)), wide, zero)
+            padding = _absolute(b, b.combine("tt.reduce", part, op.axis, "addf"))
+            least = b.binary(
+                "mulf", _absolute(b, _as_single(b, total)), _number(b, padding.type, NEUTRAL)
+            )
+            _check(b, b.binary("andi", others, compare_floats(b, "ogt", padding, least)))
+        elif name in _EXTREMES:
+            lowest = -_INFINITY if "max" in name else _INFINITY
+            rest = b.select(mark, _number(b, value.type, lowest), value)
+            best = b.combine("tt.reduce", rest, op.axis, name.removeprefix("arith."))
+            differs = compare_floats(b, "one", best, total)
+            _check(b, b.binary("andi", others, within(b, differs, _is_finite(b, best))))
+
+    def _check_factors(self, b: Builder, op: Operation, lookup: Lookup) -> None:
+        """Check whether padded lanes of a product's factors add to sums of other lanes."""
+        for number, value in enumerate(op.operands[:2]):
+            mark = lookup.shadow(value, _PADDED)
+            if mark is not None:
+                shape = shape_of(value.type)
+                axis = len(shape) - 1 - number
+                line = b.expand(b.combine("tt.reduce", mark, axis, "andi"), axis)
+                counts = compare_floats(b, "one", value, _number(b, value.type, 0.0))
+                counts = within(b, within(b, counts, _is_finite(b, value)), mark)
+                _check(b, outside(b, counts, b.broadcast(line, shape)))
+
+
+def _check(b: Builder, condition: Value) -> None:
+    defect = Defect(check="accuracy", kind="screened", message="", location=b.location)
+    insert_check(b, condition, defect)
+
+
+def _extended(b: Builder, value: Value) -> Value:
+    return b.cast(value, _DOUBLE, "arith.extf")
+
+
+def _as_single(b: Builder, value: Value) -> Value:
+    return value if element_type(value.type) == _SINGLE else b.cast(value, _SINGLE, "arith.extf")
+
+
+def _difference(b: Builder, exact: Value, value: Value) -> Value:
+    return b.binary("subf", exact, _extended(b, value))
+
+
+def _absolute(b: Builder, value: Value) -> Value:
+    return b.value("math.absf", [value], value.type)
+
+
+def _is_finite(b: Builder, value: Value) -> Value:
+    return compare_floats(b, "olt", _absolute(b, value), _number(b, value.type, _INFINITY))
+
+
+def _number(b: Builder, type: Type, number: float) -> Value:
+    """Return a constant of a float type, whose bits are those of the nearest number."""
+    element = element_type(type)
+    assert isinstance(element, FloatType)
+    if element.name == "f64":
+        (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+    elif element.name == "f16":
+        (bits,) = struct.unpack("<H", struct.pack("<e", number))
+    else:
+        (bits,) = struct.unpack("<I", struct.pack("<f", number))
+        bits >>= 32 - element.width
+    return float_constant(b, type, bits)
+
+
+def _widened(value: Value) -> Type:
+    return with_element(value.type, _DOUBLE) if _is_followed(value) else value.type
+
+
+def _widened_region(op: Operation, b: Builder) -> Region:
+    """Return a copy of a combine function whose floats are in float64."""
+    source = op.regions[0].entry
+    block = Block()
+    region = Region([block])
+    block.parent = region
+    inner = Builder(block.operations, block, b.location)
+    copies = {old: add_argument(block, _widened(old)) for old in source.arguments}
+
+    def copied(values: Iterable[Value]) -> list[Value]:
+        for value in values:
+            if value not in copies:  # a constant, possibly outside of the region
+                made = value.defining_op
+                assert made is not None
+                own = inner.value(made.name, [], value.type, made.attributes)
+                copies[value] = _extended(inner, own) if _is_followed(value) else own
+        return [copies[value] for value in values]
+
+    for old in source.operations[:-1]:
+        if old.has(CONSTANT):
+            continue
+        operands = copied(old.operands)
+        if old.name in _CASTS:
+            copies[old.result] = operands[0]
+            continue
+        types = [_widened(result) for result in old.results]
+        name = _SMOOTH.get(old.name, old.name)
+        made = inner.operation(name, operands, types, old.attributes)
+        copies.update(zip(old.results, made.results, strict=True))
+    end = Operation(f"{op.name}.return", location=b.location, parent=block)
+    for value in copied(source.terminator.operands):
+        add_operand(end, value)
+    block.operations.append(end)
+    return region
