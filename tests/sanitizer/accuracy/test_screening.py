@@ -187,22 +187,28 @@ def _second(first: Launch, second: Launch) -> list[Finding]:
     return [f for f in report.findings if f.kind != "within_rounding"]
 
 
-def test_a_clean_launch_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    count, operation = 0, Follower.operation
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each operation that is followed is added."""
+    names: list[str] = []
+    operation = Follower.operation
 
-    def counted(*arguments: Any) -> None:
-        nonlocal count
-        count += 1
-        operation(*arguments)
+    def counted(self: Follower, name: str, arguments: Any, result: Any) -> None:
+        names.append(name)
+        operation(self, name, arguments, result)
 
     monkeypatch.setattr(Follower, "operation", counted)
+    return names
+
+
+def test_a_clean_launch_is_followed_once(followed: list[str]) -> None:
     launch = _softmax(torch.randn(20, 50))
     with sanitize(checks="accuracy") as report:
         launch()
-        once = count
+        once = len(followed)
         launch()
     assert once
-    assert count == once
+    assert len(followed) == once
     (note,) = report.findings
     assert "of 2,000 stored elements are as accurate" in note.notes[0]
     assert note.notes[-1] == "all programs were screened; 8 of 20 programs were followed"
@@ -214,6 +220,35 @@ def test_figures_of_large_outputs_are_those_of_some_elements() -> None:
     (note,) = report.findings
     assert "of 10,000 stored elements are as accurate" in note.notes[0]
     assert note.notes[-1] == "the figures are those of every 5th element"
+
+
+@triton.jit
+def sensitive(x_ptr, y_ptr, o_ptr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    x, y = tl.load(x_ptr + i), tl.load(y_ptr + i)
+    z = tl.where(y > 0, tl.minimum(tl.exp(y) - 1.0, 10.0), y)
+    total = tl.sum(x * x * x, 0) + 0.5 * tl.max(x, 0) - tl.sqrt(tl.sum(x * x, 0))
+    tl.store(o_ptr + 2 * tl.program_id(0), total)
+    tl.store(o_ptr + 2 * tl.program_id(0) + 1, tl.max(z, 0))
+
+
+def test_a_sensitive_output_is_not_followed_again(followed: list[str]) -> None:
+    torch.manual_seed(0)
+    x, y, out = torch.randn(1000, 16), torch.ones(1000, 16), torch.zeros(1000, 2)
+
+    def launch() -> None:
+        sensitive[(1000,)](x, y, out, N=16)
+
+    with sanitize(checks="accuracy") as report:
+        launch()
+        once = len(followed)
+        launch()
+        assert len(followed) == once
+        assert report.findings == []
+        y.fill_(1e-7)
+        launch()
+        assert len(followed) > once
+    assert [f.kind for f in report.findings if f.severity != "note"] == ["cancellation"]
 
 
 def _argmax(values: list[float]) -> Launch:

@@ -112,6 +112,8 @@ class AccuracyRecord:
         gpu_memory: Shadows of memory whose rows describe what a GPU may compute differently.
         sources: The operations that introduce errors.
         followed: Kernels of which a launch was followed.
+        sensitive: Kernels of which a launch without a finding has larger errors than rounding
+            explains, so that later launches need an estimate of the sensitivity.
         lock: Held while a launch is followed.
     """
 
@@ -121,6 +123,7 @@ class AccuracyRecord:
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
         self.followed: set[object] = set()
+        self.sensitive: set[object] = set()
         self.lock = threading.Lock()
         self._launches = 0
         self._outputs: dict[tuple[str, str, str], _Output] = {}
@@ -189,6 +192,7 @@ class AccuracyRecord:
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
         self.followed.clear()
+        self.sensitive.clear()
         self._report(notes)
 
 

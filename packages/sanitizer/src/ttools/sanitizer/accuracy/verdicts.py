@@ -33,6 +33,8 @@ _NARROW_ULPS = 6.0
 _WIDE_ULPS = 16.0
 #: Allowed multiple of the error that inputs with relative errors of one ulp cause.
 _SENSITIVITY = 16.0
+#: The relative change of inputs that explains an error of a value that is computed in float32.
+ALLOWED_BY_SENSITIVITY = _SENSITIVITY * precision(np.dtype(np.float32))
 #: Types whose smallest normal number is less than this: results below that number count as zero, as
 #: on GPUs that flush them. The smallest normal number of float16 is larger.
 _FLUSHED = 1e-30

@@ -128,7 +128,8 @@ class Accuracy(RepeatedCheck):
         if self._screening is None:
             return ()
         tracked = self._screening.parameters
-        return kernel.remember((Accuracy, tracked), lambda: _pass_for(tracked))
+        follows = kernel in record.sensitive and not kernel.fact(exact_values.without_derivative)
+        return kernel.remember((Accuracy, tracked, follows), lambda: _pass_for(tracked, follows))
 
     def hidden(self) -> Sequence[int]:
         """Return the addresses of the exact values in memory."""
@@ -176,7 +177,10 @@ class Accuracy(RepeatedCheck):
                 return
             if is_clean and limited:
                 limited = f"all programs were screened; {limited}"
-            yield from self._compare(follower, limited, is_clean=is_clean)
+            findings = list(self._compare(follower, limited, is_clean=is_clean))
+            if not is_clean and not any(f.kind in self.kinds for f in findings):
+                record.sensitive.add(checked.kernel)
+            yield from findings
             if checked.options.accuracy_range:
                 self._add_ranges(follower.launch)
             if is_exact:
@@ -389,9 +393,10 @@ class Accuracy(RepeatedCheck):
         )
 
 
-def _pass_for(tracked: tuple[int, ...]) -> Sequence[Pass]:
-    apply = partial(exact_values.apply, tracked=tracked)
-    return (Pass("accuracy", " ".join(["exact", *map(str, tracked)]), apply),)
+def _pass_for(tracked: tuple[int, ...], follows_inputs: bool) -> Sequence[Pass]:
+    apply = partial(exact_values.apply, tracked=tracked, follows_inputs=follows_inputs)
+    name = "sensitive" if follows_inputs else "exact"
+    return (Pass("accuracy", " ".join([name, *map(str, tracked)]), apply),)
 
 
 _SPECIAL = {

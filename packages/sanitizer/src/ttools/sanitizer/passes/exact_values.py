@@ -15,10 +15,15 @@ memory are in shadow memory, in which NaN stands for an element that is exact. A
 fails if the launch may have a finding: a stored element has a larger error than rounding explains,
 a comparison of exact values has a different result, a reduction counts lanes that a mask leaves
 out, or a number that is not finite becomes an integer.
+
+On request, the kernel also estimates how sensitive each output is to its inputs, in the way that
+`docs/design/accuracy.md` derives: each input changes by a random number of a Cauchy distribution,
+and each value has some rows with its change to first order.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -28,10 +33,12 @@ from ttools.interpreter.emit.instruments.probe import SHADOW
 from ttools.ir import (
     Block,
     FloatType,
+    IntegerType,
     Module,
     Operation,
     PointerType,
     Region,
+    TensorType,
     Type,
     Value,
     element_type,
@@ -44,7 +51,7 @@ from ttools.ir.rewriting import Builder, Rewriter, add_argument, add_operand, wi
 from ttools.ir.semantics import is_view
 from ttools.sanitizer.accuracy.functions import is_rounding, library_function, library_name
 from ttools.sanitizer.accuracy.rules.reductions import NEUTRAL
-from ttools.sanitizer.accuracy.verdicts import allowed_by_rounding
+from ttools.sanitizer.accuracy.verdicts import ALLOWED_BY_SENSITIVITY, allowed_by_rounding
 from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import (
@@ -91,17 +98,24 @@ _READING = (*_TO_INTEGERS, "arith.cmpf", "tt.store", "tt.print")
 _RANDOM = "triton/language/random.py"
 _INFINITY = float("inf")
 
+#: Number of rows from which the sensitivity of an output is estimated.
+ROWS = 4
+
+_Values: TypeAlias = "Sequence[Value]"
+_Derivative: TypeAlias = "Callable[[Builder, _Values, Value, _Values], Value]"
 #: The values whose shadows a check needs, and a function that inserts it.
 _Site: TypeAlias = "tuple[list[Demand], Callable[[], None]]"
 
 
-def apply(module: Module, tracked: Sequence[int]) -> list[Note]:
+def apply(module: Module, tracked: Sequence[int], *, follows_inputs: bool = False) -> list[Note]:
     """Insert exact values and checks into a kernel without calls, for which `unsupported` is empty.
 
     Args:
         module: The module to rewrite.
         tracked: Indices of the parameters whose memory has shadows. All float tensors that the
             launch writes are among them.
+        follows_inputs: If True, larger errors are allowed where an output is sensitive to changes
+            of its inputs; `without_derivative` must be empty.
     """
     kernel = module.kernel
     provenance, rewriter = Provenance(kernel), Rewriter()
@@ -112,7 +126,8 @@ def apply(module: Module, tracked: Sequence[int]) -> list[Note]:
             for op in operations(kernel)
             if op.name in ("tt.load", "tt.store")
             and (index := parameter_of(op.address, provenance)) in memories
-        }
+        },
+        range(ROWS if follows_inputs else 0),
     )
     tracking = Tracking(kernel, values, rewriter)
     sites = [site for op in operations(kernel) for site in values.sites(op, tracking, rewriter)]
@@ -132,6 +147,17 @@ def unsupported(module: Module) -> str:
     for op in operations(module.kernel):
         if not _is_supported(op, provenance):
             return op.name
+    return ""
+
+
+def without_derivative(module: Module) -> str:
+    """Return the first operation for which changes of inputs cannot be followed; empty if none."""
+    for op in operations(module.kernel):
+        if any(map(_is_followed, op.results)) and op.operands:
+            if op.name in ("tt.extern_elementwise", "math.erf"):
+                return op.name
+            if op.name in ("tt.reduce", "tt.scan") and not _is_linear(op):
+                return op.name
     return ""
 
 
@@ -202,6 +228,12 @@ def _is_computed(op: Operation) -> bool:
     return len(region.blocks) == 1
 
 
+def _is_linear(op: Operation) -> bool:
+    """Return whether a reduction or scan adds its elements, or chooses one of them."""
+    name = combined_by(op)
+    return name == "arith.addf" or (name in _EXTREMES and op.name == "tt.reduce")
+
+
 def _is_followed(value: Value) -> bool:
     element = element_type(value.type)
     return isinstance(element, FloatType) and element.name in _FOLLOWED
@@ -235,10 +267,11 @@ class _ExactValues:
 
     Args:
         memories: The shadow memory that each load or store accesses, if there is one.
+        rows: Keys of the changes of values that result from random changes of the inputs.
     """
 
-    def __init__(self, memories: Mapping[Operation, ShadowMemory]) -> None:
-        self._memories = memories
+    def __init__(self, memories: Mapping[Operation, ShadowMemory], rows: Sequence[int]) -> None:
+        self._memories, self._rows = memories, rows
         #: The operations that compute all exact results of an operation with several results.
         self._copies: dict[tuple[Operation, Key], Sequence[Value]] = {}
 
@@ -250,6 +283,11 @@ class _ExactValues:
                 state[_EXACT] = None
             if self._may_be_padded(op, lookup):
                 state[_PADDED] = None
+            if op.has(LOADS) or (
+                op.name not in _ROUNDING
+                and any(self._rows[0] in lookup.state(v) for v in op.operands if self._rows)
+            ):
+                state.update(dict.fromkeys(self._rows))
         return state
 
     def join(self, first: object, second: object) -> Hashable:
@@ -266,12 +304,18 @@ class _ExactValues:
     def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         if key == _PADDED:
             return self._padded(b, op, index, lookup)
+        if isinstance(key, int):
+            return self._change(b, op, index, key, lookup)
         return self._exact_result(b, op, index, lookup)
 
     def shadow_type(self, value: Value, key: Key) -> Type:
+        if isinstance(key, int):
+            return with_element(value.type, _SINGLE)
         return with_element(value.type, _DOUBLE) if key == _EXACT else lane_type(value)
 
     def default(self, b: Builder, value: Value, key: Key) -> Value:
+        if isinstance(key, int):
+            return _number(b, with_element(value.type, _SINGLE), 0.0)
         return _extended(b, value) if key == _EXACT else unmarked(b, value)
 
     # ---- what may reach a value
@@ -279,7 +323,7 @@ class _ExactValues:
         """Return the operands on whose exact values or marks those of the results depend."""
         if op.has(LOADS) or op.name in _FROM_INTEGERS:
             return []
-        if key == _EXACT and op.name in _ROUNDING:
+        if key != _PADDED and op.name in _ROUNDING:
             return []
         return [value for value in op.operands if _is_followed(value)]
 
@@ -402,16 +446,73 @@ class _ExactValues:
             return marks[0]
         if op.name == "tt.dot":
             return self._padded_product(b, op, marks)
-        if op.name == "arith.select":
-            return b.select(op.operands[0], *marks)
-        if op.name in _EXTREMES and len(marks) == 2:
-            order = "oge" if "max" in op.name else "ole"
-            return b.select(compare_floats(b, order, *op.operands), *marks)
-        if is_view(op) or op.name in _MOVES:
-            operands = iter(marks)
-            moved = [next(operands) if _is_followed(v) else v for v in op.operands]
-            return self._copied(b, op, _PADDED, moved, type)[index]
+        if is_view(op) or op.name in (*_MOVES, *_EXTREMES[:4]):
+            return self._moved(b, op, _PADDED, marks, type)[index]
         return b.any_of(marks)
+
+    def _moved(
+        self, b: Builder, op: Operation, key: Key, shadows: Sequence[Value], type: Type
+    ) -> Sequence[Value]:
+        """Return the shadows of lanes that an operation moves or chooses."""
+        if op.name in _EXTREMES:
+            order = "oge" if "max" in op.name else "ole"
+            return [b.select(compare_floats(b, order, *op.operands), *shadows)]
+        own = iter(shadows)
+        moved = [next(own) if _is_followed(v) else v for v in op.operands]
+        return self._copied(b, op, key, moved, type)
+
+    # ---- changes that result from changes of the inputs
+    def _change(self, b: Builder, op: Operation, index: int, row: int, lookup: Lookup) -> Value:
+        """Return the change of a result to first order."""
+        name, result = op.name, op.results[index]
+        type = with_element(result.type, _SINGLE)
+        if op.has(LOADS):
+            change = b.binary("mulf", _as_single(b, result), _random(b, op.address, row))
+            zero = _number(b, type, 0.0)
+            return change if op.mask is None else b.select(b.spread(op.mask, type), change, zero)
+        operands = [value for value in op.operands if _is_followed(value)]
+        rows = [lookup.shadow(value, row) for value in operands]
+        changes = [
+            self.default(b, value, row) if own is None else own
+            for value, own in zip(operands, rows, strict=True)
+        ]
+        if name == "tt.scan" or (name == "tt.reduce" and combined_by(op) == "arith.addf"):
+            reverse = bool(op.attributes.get("reverse"))
+            return b.combine(name, changes[0], op.axis, "addf", reverse=reverse)
+        if name == "tt.reduce":
+            return self._chosen(b, op, changes[0])
+        if name == "tt.clampf":
+            value, low, high = operands
+            inner = b.select(compare_floats(b, "ogt", value, high), changes[2], changes[0])
+            return b.select(compare_floats(b, "olt", value, low), changes[1], inner)
+        if is_view(op) or name in (*_MOVES, *_EXTREMES):
+            return self._moved(b, op, row, changes, type)[index]
+        values = [_as_single(b, value) for value in operands]
+        if name == "tt.dot":
+            return self._changed_product(b, values, changes)
+        return _DERIVATIVES[_SMOOTH.get(name, "")](b, values, _as_single(b, result), changes)
+
+    def _chosen(self, b: Builder, op: Operation, change: Value) -> Value:
+        """Return the change of a maximum or minimum: that of an element that has this value."""
+        (value,) = op.operands
+        shape = shape_of(value.type)
+        best = op.result
+        if isinstance(best.type, TensorType):
+            best = b.broadcast(b.expand(best, op.axis), shape)
+        else:
+            best = b.spread(best, value.type)
+        least = _number(b, change.type, -_INFINITY)
+        own = b.select(compare_floats(b, "oeq", value, best), change, least)
+        return b.combine("tt.reduce", own, op.axis, "maxnumf")
+
+    def _changed_product(
+        self, b: Builder, values: Sequence[Value], changes: Sequence[Value]
+    ) -> Value:
+        total = changes[2]
+        for left, right in ((changes[0], values[1]), (values[0], changes[1])):
+            attributes = {"inputPrecision": "ieee"}
+            total = b.value("tt.dot", [left, right, total], total.type, attributes)
+        return total
 
     def _padded_product(self, b: Builder, op: Operation, marks: Sequence[Value]) -> Value:
         shape = shape_of(op.result.type)
@@ -428,6 +529,8 @@ class _ExactValues:
         inexact: list[Demand] = [(v, _EXACT) for v in values if _EXACT in lookup.state(v)]
         padded: list[Demand] = [(v, _PADDED) for v in values if _PADDED in lookup.state(v)]
         if op.name == "tt.store" and values:
+            if inexact:
+                inexact += [(values[0], row) for row in self._rows]
             yield inexact, lambda: self._check_store(rewriter.before(op), op, lookup)
         elif op.name == "arith.cmpf" and inexact:
             yield inexact, lambda: self._check_comparison(rewriter.after(op), op, lookup)
@@ -460,6 +563,16 @@ class _ExactValues:
         scaled = b.binary("mulf", _absolute(b, exact), _number(b, exact.type, relative))
         allowed = b.binary("maxnumf", scaled, _number(b, exact.type, absolute))
         is_right = compare_floats(b, "olt", error, allowed)
+        rows = [lookup.shadow(value, row) for row in self._rows]
+        if rows and None not in rows:
+            # The geometric mean of the rows is the sensitivity; no root is needed to compare it.
+            power, product = error, _number(b, error.type, ALLOWED_BY_SENSITIVITY**ROWS)
+            for n, row in enumerate(rows):
+                assert row is not None
+                product = b.binary("mulf", product, _absolute(b, _extended(b, row)))
+                power = b.binary("mulf", power, error) if n else power
+            is_sensitive = compare_floats(b, "olt", power, product)
+            is_right = b.binary("ori", is_right, is_sensitive)
         _check(b, within(b, b.negate(is_right), op.mask))
 
     def _check_comparison(self, b: Builder, op: Operation, lookup: Lookup) -> None:
@@ -511,6 +624,77 @@ class _ExactValues:
                 counts = compare_floats(b, "one", value, _number(b, value.type, 0.0))
                 counts = within(b, within(b, counts, _is_finite(b, value)), mark)
                 _check(b, outside(b, counts, b.broadcast(line, shape)))
+
+
+def _random(b: Builder, address: Value, row: int) -> Value:
+    """Return a random number for each address, whose distribution is nearly a Cauchy distribution.
+
+    A hash of the address is uniformly distributed, and tan(pi/2 u) is about 4/pi u / (1 - u^2).
+    """
+    word = IntegerType(32)
+    bits = b.cast(b.cast(address, IntegerType(64), "tt.ptr_to_int"), word, "arith.trunci")
+    bits = b.binary("addi", bits, b.constant(word, 0x3C6EF372 * (row + 1)))
+    for factor, shift in ((0x9E3779B1, 15), (0x85EBCA6B, 13), (0xC2B2AE35, 16)):
+        bits = b.binary("muli", bits, b.constant(word, factor))
+        bits = b.binary("xori", bits, b.binary("shrui", bits, b.constant(word, shift)))
+    u = b.cast(bits, _SINGLE, "arith.sitofp")
+    u = b.binary("mulf", u, _number(b, u.type, 2.0**-31))
+    rest = b.binary("subf", _number(b, u.type, 1.0), b.binary("mulf", u, u))
+    rest = b.binary("maxnumf", rest, _number(b, u.type, 2.0**-10))
+    return b.binary("divf", b.binary("mulf", u, _number(b, u.type, 4 / math.pi)), rest)
+
+
+def _scaled(b: Builder, value: Value, number: float) -> Value:
+    return b.binary("mulf", value, _number(b, value.type, number))
+
+
+def _of_product(b: Builder, v: _Values, result: Value, c: _Values) -> Value:
+    return b.binary("addf", b.binary("mulf", c[0], v[1]), b.binary("mulf", v[0], c[1]))
+
+
+def _of_absolute(b: Builder, v: _Values, result: Value, c: _Values) -> Value:
+    is_negative = compare_floats(b, "olt", v[0], _number(b, v[0].type, 0.0))
+    return b.select(is_negative, _scaled(b, c[0], -1.0), c[0])
+
+
+def _of_quotient(b: Builder, v: _Values, result: Value, c: _Values) -> Value:
+    return b.binary("divf", b.binary("subf", c[0], b.binary("mulf", result, c[1])), v[1])
+
+
+def _of_rsqrt(b: Builder, v: _Values, result: Value, c: _Values) -> Value:
+    return b.binary("divf", b.binary("mulf", _scaled(b, c[0], -0.5), result), v[0])
+
+
+def _by_function(name: str, factor: float) -> _Derivative:
+    """Return the rule of a function whose derivative is another function times a number."""
+
+    def change(b: Builder, v: _Values, result: Value, c: _Values) -> Value:
+        slope = b.value(name, [v[0]], v[0].type)
+        return _scaled(b, b.binary("mulf", slope, c[0]), factor)
+
+    return change
+
+
+#: For each operation that is computed lane by lane, the change of its result, from the values of
+#: its operands, its result, and the changes of the operands.
+_DERIVATIVES: dict[str, _Derivative] = {
+    "": lambda b, v, result, c: c[0],
+    "arith.addf": lambda b, v, result, c: b.binary("addf", c[0], c[1]),
+    "arith.subf": lambda b, v, result, c: b.binary("subf", c[0], c[1]),
+    "arith.mulf": _of_product,
+    "arith.divf": _of_quotient,
+    "arith.negf": lambda b, v, result, c: _scaled(b, c[0], -1.0),
+    "math.absf": _of_absolute,
+    "math.fma": lambda b, v, result, c: b.binary("addf", _of_product(b, v, result, c), c[2]),
+    "math.exp": lambda b, v, result, c: b.binary("mulf", c[0], result),
+    "math.exp2": lambda b, v, r, c: _scaled(b, b.binary("mulf", c[0], r), math.log(2)),
+    "math.log": lambda b, v, result, c: b.binary("divf", c[0], v[0]),
+    "math.log2": lambda b, v, r, c: _scaled(b, b.binary("divf", c[0], v[0]), 1 / math.log(2)),
+    "math.sqrt": lambda b, v, result, c: b.binary("divf", _scaled(b, c[0], 0.5), result),
+    "math.rsqrt": _of_rsqrt,
+    "math.sin": _by_function("math.cos", 1.0),
+    "math.cos": _by_function("math.sin", -1.0),
+}
 
 
 def _check(b: Builder, condition: Value) -> None:
