@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from float_formats import all_values, assert_same_floats, flushed, nearest
@@ -130,6 +131,21 @@ def test_f64(name: str) -> None:
     for width in (1, 8):
         actual = apply(f"math.{op}", ["f64"], ["f64"], x, width=width)
         np.testing.assert_allclose(actual, expected, rtol=2e-15, atol=1e-300)
+
+
+@pytest.mark.parametrize(("name", "base"), [("exp", mpmath.e), ("exp2", mpmath.mpf(2))])
+def test_exponentials_of_f64(name: str, base: Any) -> None:
+    low, high = (-745.1, 709.7) if name == "exp" else (-1074.9, 1023.9)
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(low, high, 2000), rng.uniform(-1, 1, 1000) ** 9])
+    actual = apply(f"math.{name}", ["f64"], ["f64"], x)
+    with mpmath.workprec(120):
+        powers = [mpmath.power(base, mpmath.mpf(float(value))) for value in x]
+        errors = [abs(mpmath.mpf(float(a)) - p) for a, p in zip(actual, powers, strict=True)]
+    assert all(error <= 1.0 * np.spacing(a) for error, a in zip(errors, actual, strict=True))
+    special = np.array([INF, -INF, NAN, 1e300, -1e300, 0.0])
+    expected = np.array([INF, 0.0, NAN, INF, 0.0, 1.0])
+    np.testing.assert_array_equal(apply(f"math.{name}", ["f64"], ["f64"], special), expected)
 
 
 def test_two_arguments_in_f64() -> None:

@@ -1,4 +1,4 @@
-"""The `math` dialect's functions: polynomials for f32 and shorter types, libm for f64.
+"""The `math` dialect's functions: polynomials for f32 and shorter types, libm for most of f64.
 
 f16 and bf16 are computed in f32, and the result is rounded. `fmod` of f32 is exact. It is computed
 by long division in double, which determines 28 bits of the quotient per step: a step subtracts
@@ -15,7 +15,7 @@ from ttools.interpreter.elementwise.denormals import flushed, flushing, flushing
 from ttools.interpreter.elementwise.formats import narrow, widen
 from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
 from ttools.interpreter.elementwise.power import power
-from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
+from ttools.interpreter.elementwise.transcendental import POLYNOMIALS, POLYNOMIALS_F64
 from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
 from ttools.interpreter.llvm.value import Label
 
@@ -79,6 +79,8 @@ _OF_TWO: dict[str, Function] = {"pow": power, "fmod": fmod}
 def evaluate(name: str, *arguments: Vector) -> Vector:
     """Apply the function `name` of C's math.h to floats or doubles."""
     first = arguments[0]
+    if first.scalar == "double" and name in POLYNOMIALS_F64:
+        return first.lanes.function(name, "double", POLYNOMIALS_F64[name], first)
     if first.scalar == "float":
         if name in POLYNOMIALS:
             return first.lanes.function(name, "float", POLYNOMIALS[name], first)

@@ -1,5 +1,6 @@
-"""Transcendental functions of f32 as vector polynomials, within 1 to 2 ulp over the whole range.
+"""Transcendental functions as vector polynomials, within 1 to 2 ulp over the whole range.
 
+Most are functions of f32; exponentials have polynomials for f64, too, within 1 ulp.
 The coefficients are minimax fits (Remez's algorithm) that were computed for this file. The comment
 before each list names the function that is fitted, its interval, and the relative error of the fit.
 Infinities, NaN, denormals and large arguments are handled, and no step is undefined for any input.
@@ -7,6 +8,7 @@ Infinities, NaN, denormals and large arguments are handled, and no step is undef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter.elementwise.trigonometry import COS, SIN, TAN
@@ -234,6 +236,47 @@ def _erf(x: Vector) -> Vector:
     return _with_sign_of(magnitude.compare("olt", 0.925).choose(near, far), x)
 
 
+# ---- functions of f64
+_LN2_F64 = (0.6931471803691238, 1.9082149292705877e-10)
+_ROUND_F64 = 1.5 * 2**52
+# 1 / n! for n from 13 to 2: for |r| <= ln2 / 2, the rest of the series is below 2^-57.
+_EXP_F64 = tuple(1 / math.factorial(n) for n in range(13, 1, -1))
+
+
+def _power_of_two_f64(exponent: Vector) -> Vector:
+    return ((exponent + 1023) << 52).as_float("double")
+
+
+def _nearest_integer_f64(value: Vector) -> tuple[Vector, Vector]:
+    """Return the nearest integer as a double and as an i64, for |value| < 2^51."""
+    shifted = value + _ROUND_F64
+    return shifted - _ROUND_F64, shifted.as_int() - shifted.coerce(_ROUND_F64).as_int()
+
+
+def _exponential_f64(r: Vector, exponent: Vector) -> Vector:
+    """Return `e^r * 2^exponent`, for |r| <= ln2 / 2 and |exponent| <= 2044."""
+    value = r.lanes.fma(r.lanes.polynomial(r, _EXP_F64), r * r, r) + 1.0
+    half = exponent.arithmetic_shift(1)
+    return value * _power_of_two_f64(half) * _power_of_two_f64(exponent - half)
+
+
+def _exp_f64(x: Vector) -> Vector:
+    bounded, lanes = _clamp(x, -746.0, 710.0), x.lanes
+    n, exponent = _nearest_integer_f64(bounded * _LOG2_E)
+    r = lanes.fma(n, -_LN2_F64[1], lanes.fma(n, -_LN2_F64[0], bounded))
+    return _exponential_f64(r, exponent)
+
+
+def _exp2_f64(x: Vector) -> Vector:
+    bounded = _clamp(x, -1076.0, 1025.0)
+    n, exponent = _nearest_integer_f64(bounded)
+    rest = bounded - n
+    r = x.lanes.fma(rest, _LN2_F64[0], rest * _LN2_F64[1])
+    return _exponential_f64(r, exponent)
+
+
+#: Functions of one f64 that have a polynomial.
+POLYNOMIALS_F64: dict[str, Callable[[Vector], Vector]] = {"exp": _exp_f64, "exp2": _exp2_f64}
 #: Functions of one f32 that have a polynomial.
 POLYNOMIALS: dict[str, Callable[[Vector], Vector]] = {
     "exp": _exp,

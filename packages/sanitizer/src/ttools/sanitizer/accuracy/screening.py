@@ -19,7 +19,7 @@ from ttools.sanitizer.accuracy.sources import Array
 from ttools.sanitizer.accuracy.verdicts import OutputErrors, errors_without_sources, settled_error
 
 #: Maximum number of elements of an output from which the figures of the report are computed.
-_MOST_COMPARED = 1 << 14
+_MOST_COMPARED = 1 << 12
 #: Maximum number of elements of a storage that can be screened.
 _LARGEST = 1 << 26
 
