@@ -167,12 +167,13 @@ def _screened(
 
     def recorded(self: Accuracy, number: int) -> bool:
         assert self._screening is not None
-        self._is_flagged = not is_clean
+        self._screening.flags[:] = not is_clean
         pairs = [(tracked.shadow, tracked.exact.copy()) for tracked in self._screening._storages]
         found.extend(pairs)
         return own(self, number)
 
     monkeypatch.setattr(Accuracy, "_is_clean", recorded)
+    monkeypatch.setattr(Accuracy, "_screen_again", lambda self: self._screening.drop())
     with sanitize(checks="accuracy"):
         launch()
     return found
@@ -219,7 +220,7 @@ def test_figures_of_large_outputs_are_those_of_some_elements() -> None:
         _softmax(torch.randn(300, 50))()
     (note,) = report.findings
     assert "of 3,000 stored elements are as accurate" in note.notes[0]
-    assert note.notes[-1] == "the figures are those of every 5th element"
+    assert note.notes[-1] == "the figures are those of 1 in 5 elements"
 
 
 @triton.jit
@@ -245,9 +246,11 @@ def test_a_sensitive_output_is_not_followed_again(followed: list[str]) -> None:
         launch()
         assert len(followed) == once
         assert report.findings == []
-        y.fill_(1e-7)
+        y[-3:] = 1e-7
         launch()
-        assert len(followed) > once
+        assert (
+            len(followed) == once * 11 // 8
+        )  # these three programs in addition to the first eight
     assert [f.kind for f in report.findings if f.severity != "note"] == ["cancellation"]
 
 

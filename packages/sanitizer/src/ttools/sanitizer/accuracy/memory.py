@@ -116,22 +116,20 @@ class StorageShadow:
         own = self._screened
         return own is not None and not bool(np.isnan(own.exact).all())
 
-    def end_screening(self, launch: int, *, is_clean: bool) -> None:
-        """End a launch that may have changed the result of `begin_screening`.
-
-        Args:
-            launch: Number of the launch.
-            is_clean: If False, the exact values are those from before the launch again.
-        """
+    def end_screening(self, launch: int) -> None:
+        """Keep the exact values that a launch has stored to the result of `begin_screening`."""
         own = self._screened
         assert own is not None
-        if is_clean:
-            own.words[:] = self._words()
-            own.launch, own.is_absorbed = launch, False
-        elif own.before is None:
-            self._screened = None
-        else:
+        own.words[:] = self._words()
+        own.launch, own.is_absorbed = launch, False
+
+    def drop_screening(self) -> None:
+        """Restore the exact values from before a launch, or drop all if it loads none of them."""
+        own = self._screened
+        if own is not None and own.before is not None:
             own.exact[:] = own.before
+        else:
+            self._screened = None
 
     def is_stored_by(self, launch: int) -> bool:
         """Return whether a launch that was screened has stored to the storage."""

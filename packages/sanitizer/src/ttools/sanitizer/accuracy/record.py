@@ -124,7 +124,7 @@ class AccuracyRecord:
         self.sources = Sources()
         self.followed: set[object] = set()
         self.sensitive: set[object] = set()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._launches = 0
         self._outputs: dict[tuple[str, str, str], _Output] = {}
         self._closed: list[OutputAccuracy] = []

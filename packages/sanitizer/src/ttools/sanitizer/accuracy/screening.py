@@ -48,11 +48,27 @@ class _Tracked:
         # An odd distance reaches all columns of rows whose length is a power of two.
         return slice(0, None, step if step == 1 else step | 1)
 
+    def put_back(self) -> None:
+        """Put back the exact values of those elements that the launch has not stored."""
+        if self.kept is not None:
+            own = self.exact[self.step]
+            missing = np.isnan(own)
+            own[missing] = self.kept[missing]
+            self.kept = None
+
 
 class Screening:
-    """The screening of one launch."""
+    """The screening of one launch.
 
-    def __init__(self) -> None:
+    Args:
+        programs: Number of programs.
+
+    Attributes:
+        flags: For each program, 1 if a check of the program has failed.
+    """
+
+    def __init__(self, programs: int) -> None:
+        self.flags = np.zeros(programs, np.int32)
         self._addresses: dict[int, tuple[int, int, int]] = {}
         self._storages: list[_Tracked] = []
 
@@ -62,6 +78,7 @@ class Screening:
         memory: ShadowMemory,
         regions: Mapping[int, Region],
         types: Mapping[int, str],
+        programs: int,
         *,
         written: frozenset[int],
         loaded: frozenset[int],
@@ -72,6 +89,7 @@ class Screening:
             memory: The shadows of the run.
             regions: The memory of each pointer parameter.
             types: Types of the elements of those parameters that point to floats.
+            programs: Number of programs of the launch.
             written: Parameters through which the kernel may write.
             loaded: Parameters through which the kernel may load.
         """
@@ -91,7 +109,7 @@ class Screening:
             if start % dtype.itemsize or (end - start) // dtype.itemsize > _LARGEST:
                 return None
             shadows.append((memory.of((start, end), dtype), indices))
-        screening = cls()
+        screening = cls(programs)
         for shadow, indices in shadows:
             is_written, is_loaded = (not some.isdisjoint(indices) for some in (written, loaded))
             screening._add(shadow, indices, is_written, is_loaded)
@@ -120,32 +138,33 @@ class Screening:
 
     @property
     def hidden(self) -> Sequence[int]:
-        """Return the values of hidden parameters; see `shadow_memory.add_hidden_parameters`."""
-        return [number for index in self.parameters for number in self._addresses[index]]
+        """Return the values of the parameters that the pass appends."""
+        own = [number for index in self.parameters for number in self._addresses[index]]
+        return [*own, int(self.flags.ctypes.data)]
 
-    def end(
-        self, launch: int, *, is_clean: bool
-    ) -> Iterator[tuple[StorageShadow, OutputErrors, int]]:
-        """Keep the exact values of a clean launch.
+    def end(self, launch: int) -> Iterator[tuple[StorageShadow, OutputErrors, int]]:
+        """Keep the exact values that a launch without defects has stored.
 
         For each output, yield its shadow, its errors, and the distance between the elements from
         which they are computed.
 
         Args:
             launch: Number of the launch.
-            is_clean: True if no check has failed; otherwise, the exact values of the launch are
-                dropped, and nothing is yielded.
         """
         for tracked in self._storages:
-            errors = self._errors(tracked) if is_clean and tracked.is_written else None
-            if tracked.kept is not None:
-                own = tracked.exact[tracked.step]
-                missing = np.isnan(own)
-                own[missing] = tracked.kept[missing]
+            errors = self._errors(tracked) if tracked.is_written else None
+            tracked.put_back()
             if tracked.is_written:
-                tracked.shadow.end_screening(launch, is_clean=is_clean)
+                tracked.shadow.end_screening(launch)
             if errors is not None:
                 yield tracked.shadow, errors, tracked.step.step
+
+    def drop(self) -> None:
+        """Drop the exact values that the launch has stored."""
+        for tracked in self._storages:
+            tracked.put_back()
+            if tracked.is_written:
+                tracked.shadow.drop_screening()
 
     def _errors(self, tracked: _Tracked) -> OutputErrors | None:
         exact = tracked.exact[tracked.step]

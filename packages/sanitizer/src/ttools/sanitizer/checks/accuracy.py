@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite, prod
@@ -17,7 +16,6 @@ from ttools.core.location import SourceLocation
 from ttools.core.reports.accuracy import ulps
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
-from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.accuracy.decisions import Decision
 from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
@@ -48,6 +46,9 @@ _IN_DOMAIN = "keep the operands in the range for which the operation is defined"
 #: Number of programs that are followed although screening has found nothing, for the report's
 #: figures on lines; once for each kernel.
 _FEW_PROGRAMS = 8
+#: Maximum number of programs of a launch that are all followed if screening has found something in
+#: any of them.
+_ALL_PROGRAMS = 256
 
 
 def _defect(meaning: str, help: str) -> Kind:
@@ -103,7 +104,6 @@ class Accuracy(RepeatedCheck):
     rewrites_first = True  # exact values of the operations of other passes are not needed
 
     _screening: Screening | None = None
-    _is_flagged = False
 
     def passes(self) -> Sequence[Pass]:
         """Return the pass that screens the launch, if the kernel and its memory allow it."""
@@ -115,37 +115,42 @@ class Accuracy(RepeatedCheck):
             return ()
         if not has_floats(checked.launch.kernel.plan) or kernel.fact(exact_values.unsupported):
             return ()
-        record = checked.accuracy
+        if not self._begin_screening():
+            return ()
+        return self._pass(checked.kernel in checked.accuracy.sensitive)
+
+    def hidden(self) -> Sequence[int]:
+        """Return the addresses of the exact values in memory, and of the programs' flags."""
+        return [] if self._screening is None else self._screening.hidden
+
+    def _begin_screening(self) -> bool:
+        """Prepare the exact values in memory; return whether the launch can be screened."""
+        launch, kernel, record = self.checked.launch, self.checked.kernel, self.checked.accuracy
         with record.lock:
             record.memory.begin(self.extents())
             self._screening = Screening.begin(
                 record.memory,
-                {n: checked.regions[n] for n in checked.launch.kernel.plan.pointers},
+                {n: self.checked.regions[n] for n in launch.kernel.plan.pointers},
                 kernel.fact(exact_values.float_parameters),
-                written=frozenset(effects.written),
+                prod(launch.grid),
+                written=frozenset(launch.kernel.variants.effects.written),
                 loaded=kernel.fact(exact_values.loaded_parameters),
             )
-        if self._screening is None:
-            return ()
-        tracked = self._screening.parameters
-        follows = kernel in record.sensitive and not kernel.fact(exact_values.without_derivative)
+        return self._screening is not None
+
+    def _pass(self, follows_inputs: bool) -> Sequence[Pass]:
+        """Return the pass that screens the launch; the same object for equal launches."""
+        assert self._screening is not None
+        kernel, tracked = self.checked.kernel, self._screening.parameters
+        follows = follows_inputs and not kernel.fact(exact_values.without_derivative)
         return kernel.remember((Accuracy, tracked, follows), lambda: _pass_for(tracked, follows))
-
-    def hidden(self) -> Sequence[int]:
-        """Return the addresses of the exact values in memory."""
-        return [] if self._screening is None else self._screening.hidden
-
-    def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
-        """Note whether the launch must be followed; the checks of the pass are no findings."""
-        self._is_flagged = any(map(self.is_own, counts))
-        return ()
 
     def findings(self) -> Iterator[Finding]:
         """Repeat the launch with shadow values, and compare what it has stored with them."""
         checked = self.checked
         if checked.hung or checked.is_trial:
             if self._screening is not None:
-                deque(self._screening.end(0, is_clean=False), maxlen=0)
+                self._screening.drop()
             return
         if self.lacks_source:
             yield self.finding("unsupported", "not followed: the launch has no Python source")
@@ -170,17 +175,12 @@ class Accuracy(RepeatedCheck):
                 if not is_clean or not storage.is_stored_by(follower.launch):
                     storage.absorb()
             try:
-                limited = self.repeat(follower, *[_FEW_PROGRAMS] * is_clean)
+                limited = self._repeat_some(follower, is_clean)
             except TtoolsError as error:
                 text = str(error).splitlines()[0]
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
-            if is_clean and limited:
-                limited = f"all programs were screened; {limited}"
-            findings = list(self._compare(follower, limited, is_clean=is_clean))
-            if not is_clean and not any(f.kind in self.kinds for f in findings):
-                record.sensitive.add(checked.kernel)
-            yield from findings
+            yield from self._compare(follower, limited, is_clean=is_clean)
             if checked.options.accuracy_range:
                 self._add_ranges(follower.launch)
             if is_exact:
@@ -192,11 +192,46 @@ class Accuracy(RepeatedCheck):
         """Return whether screening has found nothing; if so, record the errors of outputs."""
         if self._screening is None:
             return False
-        is_clean = not self._is_flagged
-        for storage, errors, step in self._screening.end(launch, is_clean=is_clean):
-            limited = f"the figures are those of every {step}th element" if step > 1 else ""
+        if self._screening.flags.any() and not self._screen_again():
+            return False
+        for storage, errors, step in self._screening.end(launch):
+            limited = f"the figures are those of 1 in {step} elements" if step > 1 else ""
             self._record(storage, errors, limited)
-        return is_clean
+        return True
+
+    def _screen_again(self) -> bool:
+        """Screen the launch with an estimate of the sensitivity; return whether it is clean.
+
+        Exact values from before the launch are prepared again, except if it is not.
+        """
+        checked, screening = self.checked, self._screening
+        assert screening is not None
+        screening.drop()
+        sensitive = checked.accuracy.sensitive
+        if checked.kernel in sensitive or checked.kernel.fact(exact_values.without_derivative):
+            return False
+        sensitive.add(checked.kernel)
+        with self.restored():
+            if not self._begin_screening():
+                return False
+            checked.rerun(self._pass(True), self.hidden())
+        if self._screening is not None and self._screening.flags.any():
+            self._screening.drop()
+            return False
+        return True
+
+    def _repeat_some(self, follower: Follower, is_clean: bool) -> str:
+        """Repeat the programs that must be followed; return a sentence on those left out."""
+        screening = self._screening
+        if screening is None:
+            return self.repeat(follower)
+        if is_clean:
+            limited = self.repeat(follower, most=_FEW_PROGRAMS)
+        elif len(screening.flags) <= _ALL_PROGRAMS:  # they may depend on each other
+            limited = self.repeat(follower)
+        else:
+            limited = self.repeat(follower, np.flatnonzero(screening.flags))
+        return f"all programs were screened; {limited}" if limited else ""
 
     def _record(self, storage: StorageShadow, errors: OutputErrors, limited: str) -> None:
         argument = self._argument(storage)

@@ -8,13 +8,13 @@ no repetition in Python. For example:
     x = load(p)                # exact by definition
     y = exp(x)                 y' = exp(x as f64)
     s = sum(y)                 s' = sum(y')
-    store(q, y / s)            store(shadow of q, y' / s'); check(|y / s - y' / s'| <= allowed)
+    store(q, y / s)            store(shadow of q, y' / s'); flag |= |y / s - y' / s'| > allowed
 
 Integers, masks, addresses and control flow are those of the kernel. Exact values of elements in
-memory are in shadow memory, in which NaN stands for an element that is exact. A `ttools.check`
-fails if the launch may have a finding: a stored element has a larger error than rounding explains,
-a comparison of exact values has a different result, a reduction counts lanes that a mask leaves
-out, or a number that is not finite becomes an integer.
+memory are in shadow memory, in which NaN stands for an element that is exact. A program sets its
+flag if it may have a finding: a stored element has a larger error than rounding explains, a
+comparison of exact values has a different result, a reduction counts lanes that a mask leaves out,
+or a number that is not finite becomes an integer.
 
 On request, the kernel also estimates how sensitive each output is to its inputs, in the way that
 `docs/design/accuracy.md` derives: each input changes by a random number of a Cauchy distribution,
@@ -47,14 +47,22 @@ from ttools.ir import (
 from ttools.ir.combining import chooses, combined_by
 from ttools.ir.dialects.traits import CONSTANT, LOADS, PURE, STRUCTURED, TERMINATOR
 from ttools.ir.numpy_types import numpy_type
-from ttools.ir.rewriting import Builder, Rewriter, add_argument, add_operand, with_element
+from ttools.ir.rewriting import (
+    Builder,
+    Rewriter,
+    add_argument,
+    add_operand,
+    add_parameter,
+    with_element,
+)
 from ttools.ir.semantics import is_view
 from ttools.sanitizer.accuracy.functions import is_rounding, library_function, library_name
 from ttools.sanitizer.accuracy.rules.reductions import NEUTRAL
 from ttools.sanitizer.accuracy.verdicts import ALLOWED_BY_SENSITIVITY, allowed_by_rounding
 from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
-from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.lanes import (
+    any_lane,
     compare_floats,
     float_constant,
     lane_type,
@@ -65,6 +73,7 @@ from ttools.sanitizer.passes.lanes import (
 from ttools.sanitizer.passes.shadow_memory import ShadowMemory, add_hidden_parameters
 from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Tracking
 
+_WORD = IntegerType(32)
 _SINGLE, _DOUBLE = FloatType("f32"), FloatType("f64")
 #: Types of the values that have exact values.
 _FOLLOWED = ("f16", "bf16", "f32")
@@ -120,6 +129,8 @@ def apply(module: Module, tracked: Sequence[int], *, follows_inputs: bool = Fals
     kernel = module.kernel
     provenance, rewriter = Provenance(kernel), Rewriter()
     memories = add_hidden_parameters(kernel, tracked)
+    flags = add_parameter(kernel, PointerType(_WORD), {"tt.divisibility": 16})
+    flag = _own_flag(rewriter.start(kernel.regions[0].entry), flags)
     values = _ExactValues(
         {
             op: memories[index]
@@ -128,6 +139,7 @@ def apply(module: Module, tracked: Sequence[int], *, follows_inputs: bool = Fals
             and (index := parameter_of(op.address, provenance)) in memories
         },
         range(ROWS if follows_inputs else 0),
+        flag,
     )
     tracking = Tracking(kernel, values, rewriter)
     sites = [site for op in operations(kernel) for site in values.sites(op, tracking, rewriter)]
@@ -268,10 +280,13 @@ class _ExactValues:
     Args:
         memories: The shadow memory that each load or store accesses, if there is one.
         rows: Keys of the changes of values that result from random changes of the inputs.
+        flag: Address of the program's flag, which is set if a check fails.
     """
 
-    def __init__(self, memories: Mapping[Operation, ShadowMemory], rows: Sequence[int]) -> None:
-        self._memories, self._rows = memories, rows
+    def __init__(
+        self, memories: Mapping[Operation, ShadowMemory], rows: Sequence[int], flag: Value
+    ) -> None:
+        self._memories, self._rows, self._flag = memories, rows, flag
         #: The operations that compute all exact results of an operation with several results.
         self._copies: dict[tuple[Operation, Key], Sequence[Value]] = {}
 
@@ -545,6 +560,11 @@ class _ExactValues:
             factors = [demand for demand in padded if demand[0] is not op.operands[2]]
             yield factors, lambda: self._check_factors(rewriter.before(op), op, lookup)
 
+    def _check(self, b: Builder, condition: Value) -> None:
+        """Set the flag of the program if a condition is true in any lane."""
+        operands = [self._flag, b.constant(_WORD, 1), any_lane(b, condition)]
+        b.operation("tt.store", operands, attributes={SHADOW: True})
+
     def _check_store(self, b: Builder, op: Operation, lookup: Lookup) -> None:
         _, value, *_ = op.operands
         exact = self._exact(b, value, lookup)
@@ -573,21 +593,21 @@ class _ExactValues:
                 power = b.binary("mulf", power, error) if n else power
             is_sensitive = compare_floats(b, "olt", power, product)
             is_right = b.binary("ori", is_right, is_sensitive)
-        _check(b, within(b, b.negate(is_right), op.mask))
+        self._check(b, within(b, b.negate(is_right), op.mask))
 
     def _check_comparison(self, b: Builder, op: Operation, lookup: Lookup) -> None:
         exact = [self._exact(b, value, lookup) for value in op.operands]
         own = b.value("arith.cmpf", exact, op.result.type, op.attributes)
-        _check(b, b.binary("xori", own, op.result))
+        self._check(b, b.binary("xori", own, op.result))
 
     def _check_finite(self, b: Builder, op: Operation) -> None:
         (value,) = op.operands
-        _check(b, b.negate(_is_finite(b, value)))
+        self._check(b, b.negate(_is_finite(b, value)))
 
     def _check_choice(self, b: Builder, op: Operation, lookup: Lookup) -> None:
         for own, result in zip(self._combined(b, op, lookup), op.results, strict=True):
             if not _is_followed(result):
-                _check(b, b.compare("ne", own, result))
+                self._check(b, b.compare("ne", own, result))
 
     def _check_padding(self, b: Builder, op: Operation, lookup: Lookup) -> None:
         """Check whether the padded lanes of a sum, maximum or minimum change its result."""
@@ -605,13 +625,13 @@ class _ExactValues:
             least = b.binary(
                 "mulf", _absolute(b, _as_single(b, total)), _number(b, padding.type, NEUTRAL)
             )
-            _check(b, b.binary("andi", others, compare_floats(b, "ogt", padding, least)))
+            self._check(b, b.binary("andi", others, compare_floats(b, "ogt", padding, least)))
         elif name in _EXTREMES:
             lowest = -_INFINITY if "max" in name else _INFINITY
             rest = b.select(mark, _number(b, value.type, lowest), value)
             best = b.combine("tt.reduce", rest, op.axis, name.removeprefix("arith."))
             differs = compare_floats(b, "one", best, total)
-            _check(b, b.binary("andi", others, within(b, differs, _is_finite(b, best))))
+            self._check(b, b.binary("andi", others, within(b, differs, _is_finite(b, best))))
 
     def _check_factors(self, b: Builder, op: Operation, lookup: Lookup) -> None:
         """Check whether padded lanes of a product's factors add to sums of other lanes."""
@@ -623,7 +643,7 @@ class _ExactValues:
                 line = b.expand(b.combine("tt.reduce", mark, axis, "andi"), axis)
                 counts = compare_floats(b, "one", value, _number(b, value.type, 0.0))
                 counts = within(b, within(b, counts, _is_finite(b, value)), mark)
-                _check(b, outside(b, counts, b.broadcast(line, shape)))
+                self._check(b, outside(b, counts, b.broadcast(line, shape)))
 
 
 def _random(b: Builder, address: Value, row: int) -> Value:
@@ -631,12 +651,11 @@ def _random(b: Builder, address: Value, row: int) -> Value:
 
     A hash of the address is uniformly distributed, and tan(pi/2 u) is about 4/pi u / (1 - u^2).
     """
-    word = IntegerType(32)
-    bits = b.cast(b.cast(address, IntegerType(64), "tt.ptr_to_int"), word, "arith.trunci")
-    bits = b.binary("addi", bits, b.constant(word, 0x3C6EF372 * (row + 1)))
+    bits = b.cast(b.cast(address, IntegerType(64), "tt.ptr_to_int"), _WORD, "arith.trunci")
+    bits = b.binary("addi", bits, b.constant(_WORD, 0x3C6EF372 * (row + 1)))
     for factor, shift in ((0x9E3779B1, 15), (0x85EBCA6B, 13), (0xC2B2AE35, 16)):
-        bits = b.binary("muli", bits, b.constant(word, factor))
-        bits = b.binary("xori", bits, b.binary("shrui", bits, b.constant(word, shift)))
+        bits = b.binary("muli", bits, b.constant(_WORD, factor))
+        bits = b.binary("xori", bits, b.binary("shrui", bits, b.constant(_WORD, shift)))
     u = b.cast(bits, _SINGLE, "arith.sitofp")
     u = b.binary("mulf", u, _number(b, u.type, 2.0**-31))
     rest = b.binary("subf", _number(b, u.type, 1.0), b.binary("mulf", u, u))
@@ -697,9 +716,16 @@ _DERIVATIVES: dict[str, _Derivative] = {
 }
 
 
-def _check(b: Builder, condition: Value) -> None:
-    defect = Defect(check="accuracy", kind="screened", message="", location=b.location)
-    insert_check(b, condition, defect)
+def _own_flag(b: Builder, flags: Value) -> Value:
+    """Return the address of the running program's flag."""
+    number = b.constant(_WORD, 0)
+    for axis in (2, 1, 0):
+        own, count = (
+            b.value(name, [], _WORD, {"axis": axis})
+            for name in ("tt.get_program_id", "tt.get_num_programs")
+        )
+        number = b.binary("addi", b.binary("muli", number, count), own)
+    return b.value("tt.addptr", [flags, number], flags.type)
 
 
 def _extended(b: Builder, value: Value) -> Value:
