@@ -212,6 +212,9 @@ class StorageShadow:
         new = np.unique(index[self._slot[index] < 0])
         rows = 0 if shadow.rows is None else len(shadow.rows)
         if not self._reserve(self.count + len(new), max(rows, len(self.rows))):
+            if self._keep_only(launch):
+                self._put(index, words, shadow, launch, source)
+                return
             self.is_full = True
             self._slot[index] = -1
             return
@@ -228,6 +231,20 @@ class StorageShadow:
         self.origin[slots] = NOTHING if shadow.origin is None else shadow.origin
         self.cancelled[slots] = NOTHING if shadow.cancelled is None else shadow.cancelled
         self.launch[slots], self.store[slots] = launch, source
+
+    def _keep_only(self, launch: int) -> bool:
+        """Drop the shadows that other launches have stored; return whether there are any."""
+        keep = np.flatnonzero(self.launch[: self.count] == launch)
+        if len(keep) == self.count:
+            return False
+        self.count = len(keep)
+        own = (self.elements, self._bits, self.exact, self.origin, self.cancelled)
+        for array in (*own, self.launch, self.store):
+            array[: self.count] = array[keep]
+        self.rows[:, : self.count] = self.rows[:, keep]
+        self._slot[:] = -1
+        self._slot[self.elements[: self.count]] = np.arange(self.count)
+        return True
 
     def replace_by_exact(self, launch: int) -> None:
         """Replace what a launch has stored by the exact values, rounded to the type.
