@@ -167,13 +167,15 @@ def _screened(
 
     def recorded(self: Accuracy, number: int) -> bool:
         assert self._screening is not None
-        self._screening.flags[:] = not is_clean
         pairs = [(tracked.shadow, tracked.exact.copy()) for tracked in self._screening._storages]
         found.extend(pairs)
-        return own(self, number)
+        if is_clean:
+            self._screening.flags[:] = 0
+            return own(self, number)
+        self._screening.drop()
+        return False
 
     monkeypatch.setattr(Accuracy, "_is_clean", recorded)
-    monkeypatch.setattr(Accuracy, "_screen_again", lambda self: self._screening.drop())
     with sanitize(checks="accuracy"):
         launch()
     return found
@@ -213,6 +215,17 @@ def test_a_clean_launch_is_followed_once(followed: list[str]) -> None:
     (note,) = report.findings
     assert "of 2,000 stored elements are as accurate" in note.notes[0]
     assert note.notes[-1] == "all programs were screened; 8 of 20 programs were followed"
+
+
+def test_a_launch_is_screened_under_all_checks(followed: list[str]) -> None:
+    launch = _softmax(torch.randn(20, 50))
+    with sanitize(checks="all,accuracy") as report:
+        launch()
+        once = len(followed)
+        launch()
+    assert once
+    assert len(followed) == once
+    assert [finding.kind for finding in report.findings] == ["within_rounding"]
 
 
 def test_figures_of_large_outputs_are_those_of_some_elements() -> None:

@@ -101,23 +101,17 @@ class Accuracy(RepeatedCheck):
         ),
     }
 
-    rewrites_first = True  # exact values of the operations of other passes are not needed
-
     _screening: Screening | None = None
 
     def passes(self) -> Sequence[Pass]:
-        """Return the pass that screens the launch, if the kernel and its memory allow it."""
-        checked = self.checked
-        options, kernel = checked.options, checked.kernel
-        needs_rows = options.exact_results or options.accuracy_range or options.suggest_tolerance
-        effects = checked.launch.kernel.variants.effects
-        if checked.is_trial or needs_rows or effects.unknown_writes:
+        """Return the pass that screens the launch, if no other check needs passes.
+
+        Under other checks, which would examine the exact values, too, the launch is screened
+        afterwards.
+        """
+        if list(self.checked.pending) != [self.name] or not self._begin_screening():
             return ()
-        if not has_floats(checked.launch.kernel.plan) or kernel.fact(exact_values.unsupported):
-            return ()
-        if not self._begin_screening():
-            return ()
-        return self._pass(checked.kernel in checked.accuracy.sensitive)
+        return self._pass(self.checked.kernel in self.checked.accuracy.sensitive)
 
     def hidden(self) -> Sequence[int]:
         """Return the addresses of the exact values in memory, and of the programs' flags."""
@@ -125,15 +119,23 @@ class Accuracy(RepeatedCheck):
 
     def _begin_screening(self) -> bool:
         """Prepare the exact values in memory; return whether the launch can be screened."""
-        launch, kernel, record = self.checked.launch, self.checked.kernel, self.checked.accuracy
+        checked = self.checked
+        launch, kernel, record = checked.launch, checked.kernel, checked.accuracy
+        options = checked.options
+        needs_rows = options.exact_results or options.accuracy_range or options.suggest_tolerance
+        effects = launch.kernel.variants.effects
+        if checked.is_trial or needs_rows or effects.unknown_writes:
+            return False
+        if not has_floats(launch.kernel.plan) or kernel.fact(exact_values.unsupported):
+            return False
         with record.lock:
             record.memory.begin(self.extents())
             self._screening = Screening.begin(
                 record.memory,
-                {n: self.checked.regions[n] for n in launch.kernel.plan.pointers},
+                {n: checked.regions[n] for n in launch.kernel.plan.pointers},
                 kernel.fact(exact_values.float_parameters),
                 prod(launch.grid),
-                written=frozenset(launch.kernel.variants.effects.written),
+                written=frozenset(effects.written),
                 loaded=kernel.fact(exact_values.loaded_parameters),
             )
         return self._screening is not None
@@ -190,35 +192,31 @@ class Accuracy(RepeatedCheck):
 
     def _is_clean(self, launch: int) -> bool:
         """Return whether screening has found nothing; if so, record the errors of outputs."""
+        checked = self.checked
+        is_sensitive = checked.kernel in checked.accuracy.sensitive
         if self._screening is None:
-            return False
-        if self._screening.flags.any() and not self._screen_again():
+            self._screen(is_sensitive)
+        if self._screening is not None and self._screening.flags.any():
+            self._screening.drop()
+            if is_sensitive or checked.kernel.fact(exact_values.without_derivative):
+                return False
+            checked.accuracy.sensitive.add(checked.kernel)
+            self._screen(True)
+            if self._screening.flags.any():
+                self._screening.drop()
+                return False
+        if self._screening is None:
             return False
         for storage, errors, step in self._screening.end(launch):
             limited = f"the figures are those of 1 in {step} elements" if step > 1 else ""
             self._record(storage, errors, limited)
         return True
 
-    def _screen_again(self) -> bool:
-        """Screen the launch with an estimate of the sensitivity; return whether it is clean.
-
-        Exact values from before the launch are prepared again, except if it is not.
-        """
-        checked, screening = self.checked, self._screening
-        assert screening is not None
-        screening.drop()
-        sensitive = checked.accuracy.sensitive
-        if checked.kernel in sensitive or checked.kernel.fact(exact_values.without_derivative):
-            return False
-        sensitive.add(checked.kernel)
+    def _screen(self, follows_inputs: bool) -> None:
+        """Run the launch natively once more to screen it, with the memory from before it."""
         with self.restored():
-            if not self._begin_screening():
-                return False
-            checked.rerun(self._pass(True), self.hidden())
-        if self._screening is not None and self._screening.flags.any():
-            self._screening.drop()
-            return False
-        return True
+            if self._begin_screening():
+                self.checked.rerun(self._pass(follows_inputs), self.hidden())
 
     def _repeat_some(self, follower: Follower, is_clean: bool) -> str:
         """Repeat the programs that must be followed; return a sentence on those left out."""
