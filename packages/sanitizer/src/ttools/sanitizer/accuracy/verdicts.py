@@ -8,7 +8,7 @@ formula.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -228,6 +228,9 @@ def errors_without_sources(
 ) -> OutputErrors:
     """Return the errors of elements that a launch without defects has stored.
 
+    Their sensitivity is not known: it explains an error that rounding does not explain, and the
+    kernel all others.
+
     Args:
         actual: Values of the elements in the type of the output.
         exact: Their exact values.
@@ -236,6 +239,8 @@ def errors_without_sources(
     type_limits = limits(actual.dtype)
     assert type_limits is not None
     own = _compared(actual, exact, None, type_limits, np.full(len(exact), precision(actual.dtype)))
+    is_sensitive = own.error > _allowed(own)[0]
+    own = replace(own, changes=np.where(is_sensitive, 2 * own.error / own.spacing, 0.0))
     with np.errstate(all="ignore"):
         ulps = own.error / own.unit
     return OutputErrors(
@@ -243,7 +248,7 @@ def errors_without_sources(
         rounding=int((ulps <= 0.5 + 1e-6).sum()),
         elements=len(exact),
         wrong=(),
-        is_sensitive=False,
+        is_sensitive=bool(is_sensitive[ulps.argmax()]),
         largest=_largest(own, elements, ulps),
         histogram=_histogram(ulps),
         needed=Envelope(),

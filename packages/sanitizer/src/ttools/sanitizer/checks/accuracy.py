@@ -172,6 +172,7 @@ class Accuracy(RepeatedCheck):
             is_clean = self._is_clean(follower.launch)
             if is_clean and checked.kernel in record.followed:
                 return
+            is_recorded = is_clean and not self._is_followed_completely
             record.followed.add(checked.kernel)
             for storage in record.memory.storages():
                 if not is_clean or not storage.is_stored_by(follower.launch):
@@ -182,7 +183,7 @@ class Accuracy(RepeatedCheck):
                 text = str(error).splitlines()[0]
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
-            yield from self._compare(follower, limited, is_clean=is_clean)
+            yield from self._compare(follower, limited, is_recorded=is_recorded)
             if checked.options.accuracy_range:
                 self._add_ranges(follower.launch)
             if is_exact:
@@ -207,10 +208,20 @@ class Accuracy(RepeatedCheck):
                 return False
         if self._screening is None:
             return False
+        is_followed = self._is_followed_completely
         for storage, errors, step in self._screening.end(launch):
+            if is_followed:
+                continue
             limited = f"the figures are those of 1 in {step} elements" if step > 1 else ""
             self._record(storage, errors, limited)
         return True
+
+    @property
+    def _is_followed_completely(self) -> bool:
+        """True if all programs are followed even if screening finds nothing."""
+        screening, checked = self._screening, self.checked
+        is_small = screening is None or len(screening.flags) <= _FEW_PROGRAMS
+        return is_small and checked.kernel not in checked.accuracy.followed
 
     def _screen(self, follows_inputs: bool) -> None:
         """Run the launch natively once more to screen it, with the memory from before it."""
@@ -273,12 +284,12 @@ class Accuracy(RepeatedCheck):
             yield self.finding("unsupported", text, severity="note")
 
     # ---- findings
-    def _compare(self, follower: Follower, limited: str, *, is_clean: bool) -> Iterator[Finding]:
+    def _compare(self, follower: Follower, limited: str, *, is_recorded: bool) -> Iterator[Finding]:
         """Yield the findings of a launch that was followed.
 
         Args:
             limited: Sentence on programs that were not followed; empty if all were.
-            is_clean: True if screening has already recorded the errors of all outputs.
+            is_recorded: True if screening has already recorded the errors of all outputs.
         """
         record = self.checked.accuracy
         for number, mixed in follower.mixed.items():
@@ -294,7 +305,7 @@ class Accuracy(RepeatedCheck):
             argument = self._argument(storage)
             for wrong in errors.wrong:
                 yield self._wrong(wrong, storage, argument)
-            if is_clean:
+            if is_recorded:
                 errors = replace(errors, elements=0, rounding=0, histogram=0 * errors.histogram)
             sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
             self._record(storage, errors, "; ".join(filter(None, sentences)))
