@@ -98,3 +98,19 @@ def test_shadows_of_freed_memory_are_forgotten() -> None:
     shadows.begin([(4096, 6144)])
     shadows.begin([(4096, 8192)])
     assert shadows.find(np.array([4096]), dtype) is not first
+
+
+def test_arrays_of_freed_memory_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = [np.zeros(64, np.float32) for _ in range(3)]
+    extents = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in arrays]
+    monkeypatch.setattr(memory, "_MOST_KEPT", 1)
+    shadows, dtype, exact = ShadowMemory(), np.dtype(np.float32), []
+    for extent in extents:
+        shadows.begin([extent])
+        shadow = shadows.of(extent, dtype)
+        exact.append(shadow.begin_screening(settled_error=0.0, is_loaded=False))
+        assert np.isnan(exact[-1]).all()
+        exact[-1][:] = 1.0
+        shadow.end_screening(1)
+    assert exact[1] is exact[0]
+    assert not shadows.may_know(extents[0], dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from ttools.sanitizer.accuracy.sources import Array
 Addresses = NDArray[np.int64]
 #: Maximum total size of the rows of a storage, in bytes.
 _LARGEST = 1 << 28
+#: Maximum total size of the storages, other than those of the launch, whose shadows are kept.
+_MOST_KEPT = 1 << 28
 #: Relative difference up to which two exact values count as the same.
 _SAME = 2.0**-40
 #: Minimum number of elements for which space is reserved.
@@ -65,7 +68,7 @@ class StorageShadow:
     def __init__(self, start: int, end: int, dtype: np.dtype[Any]) -> None:
         self.start, self.end, self.dtype = start, end, dtype
         self._word = np.dtype(f"u{dtype.itemsize}")
-        self._slot = np.full((end - start) // dtype.itemsize, -1, np.int32)
+        self._size = (end - start) // dtype.itemsize
         self.count = 0
         self.is_full = False
         self.elements = np.zeros(0, np.int64)
@@ -78,7 +81,24 @@ class StorageShadow:
         self.store: Numbers = np.zeros(0, np.int32)
         self._screened: _Screened | None = None
 
+    @cached_property
+    def _slot(self) -> Numbers:
+        """The number of each element's shadow, or -1; most storages are only screened."""
+        return np.full(self._size, -1, np.int32)
+
     # ---- exact values that a rewritten kernel loads and stores
+    def take_over(self, other: StorageShadow) -> bool:
+        """Use the arrays of exact values of a storage that no longer exists, if they fit.
+
+        New arrays of large outputs would take longer than the launch.
+        """
+        own = other._screened
+        if own is None or (other._size, other.dtype) != (self._size, self.dtype):
+            return False
+        own.exact.fill(np.nan)
+        self._screened = _Screened(own.exact, own.words)
+        return True
+
     def begin_screening(self, *, settled_error: float, is_loaded: bool) -> Array:
         """Return the exact value of each element, which the launch may change.
 
@@ -91,7 +111,7 @@ class StorageShadow:
         """
         own = self._screened
         if own is None:
-            size = len(self._slot)
+            size = self._size
             own = _Screened(np.full(size, np.nan), np.zeros(size, self._word))
             self._screened = own
         words, exact = self._words(), own.exact
@@ -267,13 +287,13 @@ class StorageShadow:
         return self._words().view(self.dtype)
 
     def _words(self) -> Any:
-        size = len(self._slot) * self.dtype.itemsize
+        size = self._size * self.dtype.itemsize
         return memory(self.start, self.start + size).view(self._word)
 
     def _reserve(self, count: int, rows: int) -> bool:
         have = len(self.exact)
         if count > have:
-            have = min(max(2 * have, count, _FEW), len(self._slot))
+            have = min(max(2 * have, count, _FEW), self._size)
         if have * rows * 8 > _LARGEST:
             return False
         if have > len(self.exact):
@@ -297,6 +317,7 @@ class ShadowMemory:
     def __init__(self) -> None:
         self._storages: dict[tuple[int, int], dict[np.dtype[Any], StorageShadow]] = {}
         self._ranges: list[tuple[int, int]] = []
+        self._unused: list[StorageShadow] = []
 
     def begin(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Begin a launch, whose arguments have the given storages.
@@ -305,9 +326,15 @@ class ShadowMemory:
             ranges: First address and end address of each storage.
         """
         self._ranges = sorted(set(ranges))
-        for own in list(self._storages):
-            if own not in self._ranges and any(a < own[1] and own[0] < b for a, b in self._ranges):
-                del self._storages[own]  # other memory lies there now
+        self._unused.clear()
+        total = 0
+        for own in reversed(list(self._storages)):
+            if own in self._ranges:
+                continue
+            total += own[1] - own[0]
+            is_reused = any(a < own[1] and own[0] < b for a, b in self._ranges)
+            if is_reused or total > _MOST_KEPT:  # other memory lies there now, or there is too much
+                self._unused += self._storages.pop(own).values()
 
     def find(self, addresses: Addresses, dtype: np.dtype[Any]) -> StorageShadow | None:
         """Return the shadow of the storage that contains all addresses; None if there is none."""
@@ -325,7 +352,8 @@ class ShadowMemory:
         """Return the shadow of a storage of the current launch."""
         own = self._storages.setdefault(extent, {})
         if dtype not in own:
-            own[dtype] = StorageShadow(*extent, dtype)
+            shadow = own[dtype] = StorageShadow(*extent, dtype)
+            self._unused = [unused for unused in self._unused if not shadow.take_over(unused)]
         return own[dtype]
 
     def may_know(self, extent: tuple[int, int], dtype: np.dtype[Any]) -> bool:
