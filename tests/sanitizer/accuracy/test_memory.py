@@ -114,3 +114,17 @@ def test_arrays_of_freed_memory_are_used_again(monkeypatch: pytest.MonkeyPatch) 
         shadow.end_screening(1)
     assert exact[1] is exact[0]
     assert not shadows.may_know(extents[0], dtype)
+
+
+def test_shadows_of_storages_that_no_longer_exist_are_dropped() -> None:
+    shadows, dtype = ShadowMemory(), np.dtype(np.float32)
+    array = np.zeros(64, np.float32)
+    own, other = (array.ctypes.data, array.ctypes.data + array.nbytes), (64, 128)
+    for live in ([], [own], [own], []):
+        shadows.begin([own], lambda live=live: live)  # type: ignore[misc]
+    shadow = shadows.of(own, dtype)
+    shadow.begin_screening(settled_error=0.0, is_loaded=False)[:] = 1.0
+    shadows.begin([other], lambda: [own])
+    assert shadows.may_know(own, dtype)
+    shadows.begin([other], list)
+    assert not shadows.may_know(own, dtype)

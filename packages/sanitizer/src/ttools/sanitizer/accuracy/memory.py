@@ -6,7 +6,7 @@ that was not followed has changed them, the shadow restarts from the value in me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -317,23 +317,36 @@ class ShadowMemory:
     def __init__(self) -> None:
         self._storages: dict[tuple[int, int], dict[np.dtype[Any], StorageShadow]] = {}
         self._ranges: list[tuple[int, int]] = []
+        self._live: set[tuple[int, int]] = set()
         self._unused: list[StorageShadow] = []
 
-    def begin(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def begin(
+        self,
+        ranges: Iterable[tuple[int, int]],
+        live: Callable[[], Iterable[tuple[int, int]]] | None = None,
+    ) -> None:
         """Begin a launch, whose arguments have the given storages.
 
         Args:
             ranges: First address and end address of each storage.
+            live: Returns the storages that still exist; None if they are not known.
         """
         self._ranges = sorted(set(ranges))
         self._unused.clear()
+        # Storages may be unknown, for example copies of GPU memory, so only those are dropped that
+        # existed according to `live` at an earlier launch.
+        present = set() if live is None else set(live())
+        freed = self._live - present
+        self._live = present
         total = 0
         for own in reversed(list(self._storages)):
             if own in self._ranges:
                 continue
             total += own[1] - own[0]
             is_reused = any(a < own[1] and own[0] < b for a, b in self._ranges)
-            if is_reused or total > _MOST_KEPT:  # other memory lies there now, or there is too much
+            if (
+                is_reused or own in freed or total > _MOST_KEPT
+            ):  # other memory lies there now, or there is too much
                 self._unused += self._storages.pop(own).values()
 
     def find(self, addresses: Addresses, dtype: np.dtype[Any]) -> StorageShadow | None:

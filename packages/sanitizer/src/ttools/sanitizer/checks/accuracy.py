@@ -129,7 +129,7 @@ class Accuracy(RepeatedCheck):
         if not has_floats(launch.kernel.plan) or kernel.fact(exact_values.unsupported):
             return False
         with record.lock:
-            record.memory.begin(self.extents())
+            record.memory.begin(self.extents(), checked.book.live)
             self._screening = Screening.begin(
                 record.memory,
                 {n: checked.regions[n] for n in launch.kernel.plan.pointers},
@@ -168,7 +168,7 @@ class Accuracy(RepeatedCheck):
                 launch=record.begin(),
                 settles=not is_exact,
             )
-            record.memory.begin(self.extents())
+            record.memory.begin(self.extents(), checked.book.live)
             is_clean = self._is_clean(follower.launch)
             if is_clean and checked.kernel in record.followed:
                 return
