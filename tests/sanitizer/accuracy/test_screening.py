@@ -173,6 +173,7 @@ def _screened(
             self._screening.flags[:] = 0
             return own(self, number)
         self._screening.drop()
+        self._screening.flags[:] = 1
         return False
 
     monkeypatch.setattr(Accuracy, "_is_clean", recorded)

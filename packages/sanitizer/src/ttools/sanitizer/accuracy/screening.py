@@ -65,10 +65,12 @@ class Screening:
 
     Attributes:
         flags: For each program, 1 if a check of the program has failed.
+        has_independent_programs: True if no program can load what another program has stored.
     """
 
     def __init__(self, programs: int) -> None:
         self.flags = np.zeros(programs, np.int32)
+        self.has_independent_programs = False
         self._addresses: dict[int, tuple[int, int, int]] = {}
         self._storages: list[_Tracked] = []
 
@@ -110,6 +112,10 @@ class Screening:
                 return None
             shadows.append((memory.of((start, end), dtype), indices))
         screening = cls(programs)
+        screening.has_independent_programs = all(
+            written.isdisjoint(indices) or loaded.isdisjoint(indices)
+            for indices in by_storage.values()
+        )
         for shadow, indices in shadows:
             is_written, is_loaded = (not some.isdisjoint(indices) for some in (written, loaded))
             screening._add(shadow, indices, is_written, is_loaded)

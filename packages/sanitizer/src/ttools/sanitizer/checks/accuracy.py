@@ -47,7 +47,7 @@ _IN_DOMAIN = "keep the operands in the range for which the operation is defined"
 #: figures on lines; once for each kernel.
 _FEW_PROGRAMS = 8
 #: Maximum number of programs of a launch that are all followed if screening has found something in
-#: any of them.
+#: any of them, and if programs may load what others have stored.
 _ALL_PROGRAMS = 256
 
 
@@ -236,7 +236,7 @@ class Accuracy(RepeatedCheck):
             return self.repeat(follower)
         if is_clean:
             limited = self.repeat(follower, most=_FEW_PROGRAMS)
-        elif len(screening.flags) <= _ALL_PROGRAMS:  # they may depend on each other
+        elif len(screening.flags) <= _ALL_PROGRAMS and not screening.has_independent_programs:
             limited = self.repeat(follower)
         else:
             limited = self.repeat(follower, np.flatnonzero(screening.flags))

@@ -45,7 +45,7 @@ from ttools.ir import (
     shape_of,
 )
 from ttools.ir.combining import chooses, combined_by
-from ttools.ir.dialects.traits import CONSTANT, LOADS, PURE, STRUCTURED, TERMINATOR
+from ttools.ir.dialects.traits import CONSTANT, LOADS, PURE, READS, STRUCTURED, TERMINATOR
 from ttools.ir.numpy_types import numpy_type
 from ttools.ir.rewriting import (
     Builder,
@@ -184,10 +184,10 @@ def float_parameters(module: Module) -> dict[int, str]:
 
 
 def loaded_parameters(module: Module) -> frozenset[int]:
-    """Return the parameters through which a kernel loads."""
+    """Return the parameters through which a kernel reads memory, also by atomics."""
     provenance = Provenance(module.kernel)
     return frozenset(
-        parameter_of(op.address, provenance) for op in operations(module.kernel) if op.has(LOADS)
+        parameter_of(op.address, provenance) for op in operations(module.kernel) if op.has(READS)
     )
 
 
