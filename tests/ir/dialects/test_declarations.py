@@ -35,8 +35,8 @@ from ttools.ir.parser import parse_module
 #: Folders whose files may list operations: declarations, lowerings (to LLVM IR and to symbolic
 #: expressions) and elementwise functions.
 _FOLDERS = ("dialects", "lower", "elementwise")
-#: Files that may list operations, too: one with a rule and a derivative for each operation on floats,
-#: which supports no kernels with other operations.
+#: Files that may list operations, too. The pass has a rule and a derivative for each operation on
+#: floats, and supports no kernels with other operations.
 _FILES = ("exact_values.py",)
 #: Number of times that other files name an operation. It may only decrease.
 _NAMED = 195
