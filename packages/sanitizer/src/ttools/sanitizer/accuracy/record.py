@@ -111,6 +111,9 @@ class AccuracyRecord:
         memory: Shadows of memory, from the stores of all launches.
         gpu_memory: Shadows of memory whose rows describe what a GPU may compute differently.
         sources: The operations that introduce errors.
+        followed: Kernels of which a launch was followed.
+        sensitive: Kernels of which a launch without a finding has larger errors than rounding
+            explains, so that later launches need an estimate of the sensitivity.
         lock: Held while a launch is followed.
     """
 
@@ -119,7 +122,9 @@ class AccuracyRecord:
         self.memory = ShadowMemory()
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
-        self.lock = threading.Lock()
+        self.followed: set[object] = set()
+        self.sensitive: set[object] = set()
+        self.lock = threading.RLock()
         self._launches = 0
         self._outputs: dict[tuple[str, str, str], _Output] = {}
         self._closed: list[OutputAccuracy] = []
@@ -186,6 +191,8 @@ class AccuracyRecord:
         self.memory = ShadowMemory()
         self.gpu_memory = ShadowMemory()
         self.sources = Sources()
+        self.followed.clear()
+        self.sensitive.clear()
         self._report(notes)
 
 

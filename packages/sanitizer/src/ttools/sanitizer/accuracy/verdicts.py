@@ -8,7 +8,7 @@ formula.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ _NARROW_ULPS = 6.0
 _WIDE_ULPS = 16.0
 #: Allowed multiple of the error that inputs with relative errors of one ulp cause.
 _SENSITIVITY = 16.0
+#: The relative change of inputs that explains an error of a value that is computed in float32.
+ALLOWED_BY_SENSITIVITY = _SENSITIVITY * precision(np.dtype(np.float32))
 #: Types whose smallest normal number is less than this: results below that number count as zero, as
 #: on GPUs that flush them. The smallest normal number of float16 is larger.
 _FLUSHED = 1e-30
@@ -168,6 +170,20 @@ def settled_error(dtype: np.dtype[Any]) -> float:
     return 0.0 if type_limits is None else _NARROW_ULPS * type_limits[0]
 
 
+def allowed_by_rounding(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the relative and the absolute error that rounding an output to its type explains.
+
+    An error is allowed up to the larger one. float64 has no such limit, because it depends on the
+    type in which the kernel computes.
+    """
+    type_limits = limits(dtype)
+    assert type_limits is not None
+    assert dtype.itemsize <= 4
+    eps, tiny = type_limits
+    relative = (_NARROW_ULPS if dtype.itemsize <= 2 else _WIDE_ULPS) * eps
+    return relative, tiny if tiny < _FLUSHED else relative * tiny
+
+
 def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErrors | None:
     """Compare what a launch has stored with the exact values; None if it has stored nothing.
 
@@ -200,11 +216,48 @@ def errors_of(shadow: StorageShadow, launch: int, sources: Sources) -> OutputErr
         elements=len(own),
         wrong=tuple(_wrong(shadow, own, wrong | special, ulps, explained, elements.rows, sources)),
         is_sensitive=bool(elements.error[most] > limit[most]),
-        largest=_largest(elements, own, counted, shadow),
-        histogram=np.bincount(np.searchsorted(EDGES, counted), minlength=len(EDGES) + 1),
+        largest=_largest(elements, shadow.elements[own], counted),
+        histogram=_histogram(counted),
         needed=_needed(elements, right),
         lines=_lines(elements.rows, elements.unit, sources),
     )
+
+
+def errors_without_sources(
+    actual: Array, exact: Array, elements: NDArray[np.int64]
+) -> OutputErrors:
+    """Return the errors of elements that a launch without defects has stored.
+
+    Their sensitivity is not known: it explains an error that rounding does not explain, and the
+    kernel all others.
+
+    Args:
+        actual: Values of the elements in the type of the output.
+        exact: Their exact values.
+        elements: Their indices in the storage.
+    """
+    type_limits = limits(actual.dtype)
+    assert type_limits is not None
+    own = _compared(actual, exact, None, type_limits, np.full(len(exact), precision(actual.dtype)))
+    is_sensitive = own.error > _allowed(own)[0]
+    own = replace(own, changes=np.where(is_sensitive, 2 * own.error / own.spacing, 0.0))
+    with np.errstate(all="ignore"):
+        ulps = own.error / own.unit
+    return OutputErrors(
+        ulps=float(ulps.max()),
+        rounding=int((ulps <= 0.5 + 1e-6).sum()),
+        elements=len(exact),
+        wrong=(),
+        is_sensitive=bool(is_sensitive[ulps.argmax()]),
+        largest=_largest(own, elements, ulps),
+        histogram=_histogram(ulps),
+        needed=Envelope(),
+        lines={},
+    )
+
+
+def _histogram(ulps: Array) -> NDArray[np.int64]:
+    return np.bincount(np.searchsorted(EDGES, ulps), minlength=len(EDGES) + 1)
 
 
 @dataclass(kw_only=True)
@@ -248,13 +301,24 @@ def _elements(
     sources: Sources,
 ) -> _Elements:
     """Return the elements of a storage that are in the given slots of its shadow."""
-    eps, tiny = type_limits
-    actual, exact = shadow.actual()[own].astype(shadow.exact.dtype), shadow.exact[own]
+    actual, exact = shadow.actual()[own], shadow.exact[own]
     rows = shadow.rows[:, own] if len(shadow.rows) else None
-    is_narrow = shadow.dtype.itemsize <= 2
     spacing = np.full(len(own), precision(shadow.dtype))
     if shadow.dtype == np.float64:
         spacing[_in_float32(rows, len(own), sources)] = precision(np.dtype(np.float32))
+    return _compared(actual, exact, rows, type_limits, spacing)
+
+
+def _compared(
+    stored: Array,
+    exact: Array,
+    rows: Array | None,
+    type_limits: tuple[float, float],
+    spacing: Array,
+) -> _Elements:
+    """Return elements with the given values, exact values, rows and spacings."""
+    eps, tiny = type_limits
+    actual, is_narrow = stored.astype(exact.dtype), stored.dtype.itemsize <= 2
     narrow = scale_of_changes(rows, narrow=True) if is_narrow else 0.0
     with np.errstate(all="ignore"):
         return _Elements(
@@ -262,7 +326,7 @@ def _elements(
             exact=exact,
             error=np.abs(actual - exact),
             unit=eps * np.maximum(np.abs(exact), tiny),
-            once=np.abs(exact.astype(shadow.dtype).astype(exact.dtype) - exact),
+            once=np.abs(exact.astype(stored.dtype).astype(exact.dtype) - exact),
             spacing=spacing,
             changes=np.broadcast_to(scale_of_changes(rows, narrow=False), exact.shape),
             narrow_changes=np.broadcast_to(narrow, exact.shape),
@@ -303,17 +367,14 @@ def _needed(elements: _Elements, right: Bools) -> Envelope:
     return needed
 
 
-def _largest(
-    elements: _Elements, own: NDArray[np.int64], ulps: Array, shadow: StorageShadow
-) -> LargestError:
+def _largest(elements: _Elements, own: NDArray[np.int64], ulps: Array) -> LargestError:
     """Return the largest error with its parts.
 
     Args:
         elements: The elements of the output that the launch has stored.
-        own: Slots of these elements in the storage.
+        own: Indices of these elements in the storage.
         ulps: Their errors in units in the last place; infinite for an infinity or NaN that is a
             defect, and zero for one that comes from the arguments.
-        shadow: Shadow of the storage.
     """
     lane = int(ulps.argmax())
     error, unit = float(ulps[lane]), float(elements.unit[lane])
@@ -323,7 +384,7 @@ def _largest(
     by_conditioning = min(error - by_rounding, inputs) if np.isfinite(inputs) else 0.0
     return LargestError(
         ulps=error,
-        element=int(shadow.elements[own[lane]]),
+        element=int(own[lane]),
         stored=float(elements.actual[lane]),
         exact=float(elements.exact[lane]),
         by_rounding=by_rounding,

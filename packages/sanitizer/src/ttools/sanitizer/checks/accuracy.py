@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isfinite, prod
 from typing import ClassVar
@@ -20,11 +21,14 @@ from ttools.sanitizer.accuracy.follower import Follower, Mixed
 from ttools.sanitizer.accuracy.gpu_range import GpuFollower, architecture_of, range_of
 from ttools.sanitizer.accuracy.memory import StorageShadow
 from ttools.sanitizer.accuracy.rules.table import TABLE
+from ttools.sanitizer.accuracy.screening import Screening
 from ttools.sanitizer.accuracy.shadow import EXTENDED, HAS_EXTENDED
 from ttools.sanitizer.accuracy.sources import Source, operation_text
-from ttools.sanitizer.accuracy.verdicts import WrongElements, errors_of
+from ttools.sanitizer.accuracy.verdicts import OutputErrors, WrongElements, errors_of
 from ttools.sanitizer.checks.check import Kind, Kinds
-from ttools.sanitizer.checks.repeated import RepeatedCheck
+from ttools.sanitizer.checks.repeated import RepeatedCheck, has_floats
+from ttools.sanitizer.passes import exact_values
+from ttools.sanitizer.passes.rewrites import Pass
 
 #: A result counts as underflowed if more than this share of it is lost.
 _LOST = 2.0**-6
@@ -37,6 +41,14 @@ _FLOAT64_LIMIT = (
     "too, is not seen"
 )
 _IN_DOMAIN = "keep the operands in the range for which the operation is defined"
+
+
+#: Number of programs that are followed although screening has found nothing, for the report's
+#: figures on lines; once for each kernel.
+_FEW_PROGRAMS = 8
+#: Maximum number of programs of a launch that are all followed if screening has found something in
+#: any of them, and if programs may load what others have stored.
+_ALL_PROGRAMS = 256
 
 
 def _defect(meaning: str, help: str) -> Kind:
@@ -89,10 +101,58 @@ class Accuracy(RepeatedCheck):
         ),
     }
 
+    _screening: Screening | None = None
+
+    def passes(self) -> Sequence[Pass]:
+        """Return the pass that screens the launch, if no other check needs passes.
+
+        Under other checks, which would examine the exact values, too, the launch is screened
+        afterwards.
+        """
+        if list(self.checked.pending) != [self.name] or not self._begin_screening():
+            return ()
+        return self._pass(self.checked.kernel in self.checked.accuracy.sensitive)
+
+    def hidden(self) -> Sequence[int]:
+        """Return the addresses of the exact values in memory, and of the programs' flags."""
+        return [] if self._screening is None else self._screening.hidden
+
+    def _begin_screening(self) -> bool:
+        """Prepare the exact values in memory; return whether the launch can be screened."""
+        checked = self.checked
+        launch, kernel, record = checked.launch, checked.kernel, checked.accuracy
+        options = checked.options
+        needs_rows = options.exact_results or options.accuracy_range or options.suggest_tolerance
+        effects = launch.kernel.variants.effects
+        if checked.is_trial or needs_rows or effects.unknown_writes:
+            return False
+        if not has_floats(launch.kernel.plan) or kernel.fact(exact_values.unsupported):
+            return False
+        with record.lock:
+            record.memory.begin(self.extents(), checked.book.live)
+            self._screening = Screening.begin(
+                record.memory,
+                {n: checked.regions[n] for n in launch.kernel.plan.pointers},
+                kernel.fact(exact_values.float_parameters),
+                prod(launch.grid),
+                written=frozenset(effects.written),
+                loaded=kernel.fact(exact_values.loaded_parameters),
+            )
+        return self._screening is not None
+
+    def _pass(self, follows_inputs: bool) -> Sequence[Pass]:
+        """Return the pass that screens the launch; the same object for equal launches."""
+        assert self._screening is not None
+        kernel, tracked = self.checked.kernel, self._screening.parameters
+        follows = follows_inputs and not kernel.fact(exact_values.without_derivative)
+        return kernel.remember((Accuracy, tracked, follows), lambda: _pass_for(tracked, follows))
+
     def findings(self) -> Iterator[Finding]:
         """Repeat the launch with shadow values, and compare what it has stored with them."""
         checked = self.checked
         if checked.hung or checked.is_trial:
+            if self._screening is not None:
+                self._screening.drop()
             return
         if self.lacks_source:
             yield self.finding("unsupported", "not followed: the launch has no Python source")
@@ -108,20 +168,86 @@ class Accuracy(RepeatedCheck):
                 launch=record.begin(),
                 settles=not is_exact,
             )
-            record.memory.begin(self.extents())
+            record.memory.begin(self.extents(), checked.book.live)
+            is_clean = self._is_clean(follower.launch)
+            if is_clean and checked.kernel in record.followed:
+                return
+            is_recorded = is_clean and not self._is_followed_completely
+            record.followed.add(checked.kernel)
+            for storage in record.memory.storages():
+                if not is_clean or not storage.is_stored_by(follower.launch):
+                    storage.absorb()
             try:
-                limited = self.repeat(follower)
+                limited = self._repeat_some(follower, is_clean)
             except TtoolsError as error:
                 text = str(error).splitlines()[0]
                 yield self.finding("unsupported", f"not followed: {text}")
                 return
-            yield from self._compare(follower, limited)
+            yield from self._compare(follower, limited, is_recorded=is_recorded)
             if checked.options.accuracy_range:
                 self._add_ranges(follower.launch)
             if is_exact:
                 for storage in record.memory.storages():
                     storage.replace_by_exact(follower.launch)
                 yield from self._inexact(follower, limited)
+
+    def _is_clean(self, launch: int) -> bool:
+        """Return whether screening has found nothing; if so, record the errors of outputs."""
+        checked = self.checked
+        is_sensitive = checked.kernel in checked.accuracy.sensitive
+        if self._screening is None:
+            self._screen(is_sensitive)
+        if self._screening is not None and self._screening.flags.any():
+            self._screening.drop()
+            if is_sensitive or checked.kernel.fact(exact_values.without_derivative):
+                return False
+            checked.accuracy.sensitive.add(checked.kernel)
+            self._screen(True)
+            if self._screening.flags.any():
+                self._screening.drop()
+                return False
+        if self._screening is None:
+            return False
+        is_followed = self._is_followed_completely
+        for storage, errors, step in self._screening.end(launch):
+            if is_followed:
+                continue
+            limited = f"the figures are those of 1 in {step} elements" if step > 1 else ""
+            self._record(storage, errors, limited)
+        return True
+
+    @property
+    def _is_followed_completely(self) -> bool:
+        """True if all programs are followed even if screening finds nothing."""
+        screening, checked = self._screening, self.checked
+        is_small = screening is None or len(screening.flags) <= _FEW_PROGRAMS
+        return is_small and checked.kernel not in checked.accuracy.followed
+
+    def _screen(self, follows_inputs: bool) -> None:
+        """Run the launch natively once more to screen it, with the memory from before it."""
+        with self.restored():
+            if self._begin_screening():
+                self.checked.rerun(self._pass(follows_inputs), self.hidden())
+
+    def _repeat_some(self, follower: Follower, is_clean: bool) -> str:
+        """Repeat the programs that must be followed; return a sentence on those left out."""
+        screening = self._screening
+        if screening is None:
+            return self.repeat(follower)
+        if is_clean:
+            limited = self.repeat(follower, most=_FEW_PROGRAMS)
+        elif len(screening.flags) <= _ALL_PROGRAMS and not screening.has_independent_programs:
+            limited = self.repeat(follower)
+        else:
+            limited = self.repeat(follower, np.flatnonzero(screening.flags))
+        return f"all programs were screened; {limited}" if limited else ""
+
+    def _record(self, storage: StorageShadow, errors: OutputErrors, limited: str) -> None:
+        argument = self._argument(storage)
+        note = self.finding("within_rounding", "", argument=argument)
+        index = partial(_index, argument=argument)
+        record = self.checked.accuracy
+        record.add(note, _name(argument), _type_name(storage.dtype), errors, index, limited)
 
     def _add_ranges(self, launch: int) -> None:
         """Repeat the launch once more to estimate what a GPU may compute."""
@@ -158,7 +284,13 @@ class Accuracy(RepeatedCheck):
             yield self.finding("unsupported", text, severity="note")
 
     # ---- findings
-    def _compare(self, follower: Follower, limited: str) -> Iterator[Finding]:
+    def _compare(self, follower: Follower, limited: str, *, is_recorded: bool) -> Iterator[Finding]:
+        """Yield the findings of a launch that was followed.
+
+        Args:
+            limited: Sentence on programs that were not followed; empty if all were.
+            is_recorded: True if screening has already recorded the errors of all outputs.
+        """
         record = self.checked.accuracy
         for number, mixed in follower.mixed.items():
             if mixed.lanes:
@@ -173,13 +305,12 @@ class Accuracy(RepeatedCheck):
             argument = self._argument(storage)
             for wrong in errors.wrong:
                 yield self._wrong(wrong, storage, argument)
-            name = _name(argument)
-            note = self.finding("within_rounding", "", argument=argument)
-            index = partial(_index, argument=argument)
+            if is_recorded:
+                errors = replace(errors, elements=0, rounding=0, histogram=0 * errors.histogram)
             sentences = [limited, _FLOAT64_LIMIT if storage.dtype == np.float64 else ""]
-            limits = "; ".join(filter(None, sentences))
-            record.add(note, name, _type_name(storage.dtype), errors, index, limits)
+            self._record(storage, errors, "; ".join(filter(None, sentences)))
             if storage.is_full:
+                name = _name(argument)
                 yield self.finding(
                     "unsupported", f"`{name}` has too many elements: not all are compared"
                 )
@@ -304,6 +435,12 @@ class Accuracy(RepeatedCheck):
             count=count,
             help=_remedy(kind, source, None) or self.kinds[kind].help,
         )
+
+
+def _pass_for(tracked: tuple[int, ...], follows_inputs: bool) -> Sequence[Pass]:
+    apply = partial(exact_values.apply, tracked=tracked, follows_inputs=follows_inputs)
+    name = "sensitive" if follows_inputs else "exact"
+    return (Pass("accuracy", " ".join([name, *map(str, tracked)]), apply),)
 
 
 _SPECIAL = {

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.arguments import ArgumentPlan
@@ -38,8 +41,12 @@ class RepeatedCheck(Check):
         launch = self.checked.launch
         if self.checked.is_trial or launch.eagerly is None or not has_floats(launch.kernel.plan):
             return options
-        self._before = SavedMemory(launch.values, self.checked.memory)
-        if launch.written_storages is None:
+        written = launch.written_storages
+        values = launch.values
+        if written is not None:  # programs change no other memory
+            values = [value for value in values if storage_extent(value) in written]
+        self._before = SavedMemory(values, self.checked.memory)
+        if written is None:
             self._before.add(self.checked.book.on_host())
         return options
 
@@ -54,28 +61,46 @@ class RepeatedCheck(Check):
         extents = (storage_extent(value) for value in self.checked.launch.values)
         return [e for e in extents if e is not None and e[0] < e[1]]
 
-    def repeat(self, observer: OperationObserver) -> str:
-        """Repeat the launch; return a sentence if some programs were left out."""
-        checked, before = self.checked, self._before
-        launch = checked.launch
-        run = launch.eagerly
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Restore memory from before the launch; afterwards, it is that from after the launch."""
+        before, launch = self._before, self.checked.launch
         assert before is not None
-        assert run is not None
-        total = prod(checked.spec.grid)
-        chosen = np.arange(total)
-        if total > _MOST_PROGRAMS and not checked.kernel.waits:
-            chosen = np.unique(np.linspace(0, total - 1, _MOST_PROGRAMS).astype(np.int64))
-        step = len(chosen) if checked.kernel.waits else _AT_ONCE
-        after, monitor, began, done = before.again(), launch.monitor, time.monotonic(), 0
+        after, monitor = before.again(), launch.monitor
         before.restore()
         try:
-            with observing_operations(observer):
-                while done < len(chosen) and (not done or time.monotonic() - began < _SECONDS):
-                    run(",".join(map(str, chosen[done : done + step].tolist())))
-                    done += step
+            yield
         finally:
             launch.monitor = monitor
             after.restore()
+
+    def repeat(
+        self,
+        observer: OperationObserver,
+        programs: NDArray[np.int64] | None = None,
+        most: int = _MOST_PROGRAMS,
+    ) -> str:
+        """Repeat the launch; return a sentence if some programs were left out.
+
+        Args:
+            programs: The only programs of interest; by default all.
+            most: Maximum number of programs that are repeated.
+        """
+        checked = self.checked
+        run = checked.launch.eagerly
+        assert run is not None
+        total = prod(checked.spec.grid)
+        chosen = np.arange(total)
+        if not checked.kernel.waits:
+            chosen = chosen if programs is None else programs
+            if len(chosen) > most:
+                chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, most).astype(np.int64))]
+        step = len(chosen) if checked.kernel.waits else _AT_ONCE
+        began, done = time.monotonic(), 0
+        with self.restored(), observing_operations(observer):
+            while done < len(chosen) and (not done or time.monotonic() - began < _SECONDS):
+                run(",".join(map(str, chosen[done : done + step].tolist())))
+                done += step
         followed = min(done, len(chosen))
         return f"{followed:,} of {total:,} programs were followed" if followed < total else ""
 

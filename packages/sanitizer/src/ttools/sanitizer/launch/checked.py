@@ -245,6 +245,26 @@ class CheckedLaunch:
             instruments=self.instruments,
         )
 
+    def rerun(self, passes: Sequence[Pass], hidden: Sequence[int]) -> None:
+        """Run all programs once more with other rewrites of the kernel.
+
+        The observations of the first run are kept. The caller restores memory.
+
+        Args:
+            passes: The rewrites, in order.
+            hidden: Values of the parameters that they append.
+        """
+        launch, kernel = self.launch, self.kernel
+        key = tuple(passes)
+        rewrites = kernel.remember(key, lambda: Rewrites(passes, inlines=kernel.calls))
+        first = self.rewrites, self.instruments, self._hidden, launch.monitor
+        self.rewrites, self.instruments = rewrites, _instruments(False, False, rewrites.names)
+        self._hidden = hidden
+        try:
+            self.execute(launch.run.launch_options)
+        finally:
+            self.rewrites, self.instruments, self._hidden, launch.monitor = first
+
     def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:
         """Run all programs; afterwards, the observations are in `launch.monitor`.
 

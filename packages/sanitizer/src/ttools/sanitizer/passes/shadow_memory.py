@@ -82,7 +82,7 @@ class ShadowMemory:
     size: Value
 
     def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
-        cells, exist = self._cells(b, address)
+        cells, exist = self.cells(b, address)
         inside = within(b, exist, mask)
         data = _pointee(cells.type)
         zero = b.constant(data, 0)
@@ -92,7 +92,7 @@ class ShadowMemory:
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        cells, exist = self._cells(b, address)
+        cells, exist = self.cells(b, address)
         inside = within(b, exist, mask)
         data = _pointee(cells.type)
         bits = b.constant(data, 0)
@@ -101,20 +101,27 @@ class ShadowMemory:
         b.operation("tt.store", [cells, bits, inside], attributes={SHADOW: True})
 
     def holds(self, b: Builder, address: Value) -> Value:
-        return self._cells(b, address)[1]
+        return self.cells(b, address)[1]
 
-    def _cells(self, b: Builder, address: Value) -> tuple[Value, Value]:
-        """Return pointers to the shadows of the elements at `address`, and which shadows exist."""
+    def cells(self, b: Builder, address: Value, cell: Type | None = None) -> tuple[Value, Value]:
+        """Return pointers to the shadows of the elements at `address`, and which shadows exist.
+
+        Args:
+            cell: Type of the shadow of an element; by default an integer of the element's size.
+        """
         size = byte_size(_pointee(element_type(address.type)))
         offset = b.cast(address, _LONG, "tt.ptr_to_int")
         offset = b.binary("subi", offset, self.start)
         last = b.binary("subi", self.size, b.constant(_LONG, size))
         inside = b.compare("sge", offset, b.constant(offset.type, 0))
         inside = b.binary("andi", inside, b.compare("sle", offset, last))
+        if cell is not None:
+            offset = b.binary("muli", offset, b.constant(_LONG, byte_size(cell) // size))
         base = b.spread(self.shadow, address.type)
         cells = b.value("tt.addptr", [base, offset], base.type)
-        if size > 1:
-            cells = b.cast(cells, PointerType(IntegerType(8 * size)), "tt.bitcast")
+        cell = IntegerType(8 * size) if cell is None else cell
+        if cell != _BYTE.pointee:
+            cells = b.cast(cells, PointerType(cell), "tt.bitcast")
         return cells, inside
 
 
