@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ttools.verifier.options import VerifyOptions
+from ttools.verifier.api import verify
 from ttools.verifier.result import Verification
-from ttools.verifier.serving import verify_here
 
 FILE = Path(__file__).parent / "backward_kernels.py"
 
 
 def verified(candidate: str, reference: str, cases: int = 56) -> Verification:
     names = {"candidate": candidate, "reference": reference, "inputs": "inputs"}
-    subject = {key: f"{FILE}:{name}" for key, name in names.items()}
-    options = VerifyOptions(cases=cases, shrink=4, all_sizes_seconds=0, replay_seed=1)
-    return verify_here(subject, options)
+    subject: dict[str, Any] = {key: f"{FILE}:{name}" for key, name in names.items()}
+    return verify(**subject, cases=cases, shrink=4, all_sizes_seconds=0, replay_seed=1)
 
 
 @pytest.mark.slow

@@ -14,14 +14,13 @@ import torch
 from msgspec.structs import replace
 
 from ttools.core.spec import TensorSpec
+from ttools.verifier.api import verify
 from ttools.verifier.cases.tensors import image_of
-from ttools.verifier.options import VerifyOptions
 from ttools.verifier.replay.execution import Executor
 from ttools.verifier.replay.moves import MovedValues
 from ttools.verifier.replay.plan import read_plan
 from ttools.verifier.replay.work import Work
 from ttools.verifier.run.provenance import work_of_torch
-from ttools.verifier.serving import verify_here
 from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import watched
 from ttools.verifier.workers.recording import PlanRecorder
@@ -261,15 +260,16 @@ def inputs(M, N, dtype, seed):
 def test_torch_may_finish_results_unless_the_user_forbids_it(fails: bool, tmp_path: Path) -> None:
     file = tmp_path / "losses.py"
     file.write_text(LOSSES)
-    subject = {name: f"{file}:{name}" for name in ("candidate", "reference", "inputs")}
-    options = VerifyOptions(cases=12, all_sizes_seconds=0, fail_on_torch=fails)
-    verification = verify_here(subject, options)
+    names = ("candidate", "reference", "inputs")
+    subject: dict[str, Any] = {name: f"{file}:{name}" for name in names}
+    # The process must be new, because a backward pass on a device may have started threads here.
+    verification = verify(**subject, cases=12, all_sizes_seconds=0, fail_on_torch=fails)
     if fails:
         (failure,) = verification.failures
         assert failure.failure == "not_computed_by_kernel"
         assert "torch finishes a result: " in failure.detail
     else:
-        assert verification.outcome == "passed", verification.failures
+        assert verification.outcome == "passed", (verification.reason, verification.failures)
         (note,) = [n for n in verification.notes if "torch finishes the results" in n]
         assert "`mean`" in note
         assert "`mul`" in note
