@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import triton
@@ -123,6 +128,7 @@ def halo_kernel(x_ptr, o_ptr, n, R: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(o_ptr + offs, x, mask=offs < n)
 
 
+_ROOT = Path(__file__).parents[2]
 _N = 3000
 _BLOCKS = (triton.cdiv(_N, 64),)
 
@@ -192,3 +198,26 @@ def test_a_number_of_groups_follows_from_an_argument() -> None:
     assert result.verdict == "proved"
     assert _relations(result) == (SizeRelation("scale_ptr.shape[0] = cdiv(n, 48)", 1),)
     assert "cdiv(n, 48), only for group_size = 48" in _text(result)
+
+
+_PRODUCT = """
+from tests.prove.test_relations import outer_kernel, relations_of_product
+
+print(*relations_of_product(outer_kernel))
+"""
+
+
+def relations_of_product(kernel: object) -> list[str]:
+    trace = ScriptTrace()
+    trace.record(kernel, (torch.zeros(5), torch.zeros(7), torch.zeros(35)), {"grid": (5, 7)})
+    return [relation.text for relation in _relations(check_launches(trace, memory=1 << 30))]
+
+
+@pytest.mark.slow
+def test_relations_do_not_depend_on_the_hashes_of_strings() -> None:
+    texts = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", _PRODUCT]
+        texts.add(subprocess.check_output(command, env=environment, text=True, cwd=_ROOT))
+    assert texts == {"o_ptr.shape[0] = x_ptr.shape[0] * y_ptr.shape[0]\n"}
