@@ -110,3 +110,21 @@ def test_the_cause_of_a_nan_is_described(op: str, x: float, y: float, words: str
         elementary[(1,)](left, right, torch.empty(16), OP=op, B=16)
     (finding,) = report.findings
     assert finding.message == f"{words} is a NaN here and reaches memory (`o_ptr`)"
+
+
+@triton.jit
+def iterated(x_ptr, o_ptr, steps, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    y = x
+    for _ in range(steps):
+        y = tl.fma(y, y, x) / (1.0 + y)
+    tl.store(o_ptr + tl.arange(0, N), y)
+
+
+@pytest.mark.parametrize(("factor", "kinds"), [(1.0, set()), (1e30, {"inf", "nan"})])
+def test_an_overflow_can_return_to_its_operation_in_a_loop(factor: float, kinds: set[str]) -> None:
+    x, out = torch.rand(32) * factor, torch.empty(32)
+    with sanitize(checks="numeric") as checked:
+        iterated[(1,)](x, out, 3, N=32)
+    assert {finding.kind for finding in checked.findings} <= kinds
+    assert bool(checked.findings) == bool(kinds)

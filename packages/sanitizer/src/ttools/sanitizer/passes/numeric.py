@@ -313,7 +313,10 @@ class _Origins(UndefinedLanes):
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         assert isinstance(key, _Origin)
-        parts = [_originates(b, op, index, key.kind, self._stores)] if key.op is op else []
+        # The origin of a lost infinity is the operation that overflowed, but its lanes begin at the
+        # division. In a loop, they can return to the operation that overflowed.
+        begins = key.op is op and key.kind != "lost"
+        parts = [_originates(b, op, index, key.kind, self._stores)] if begins else []
         if self._comes_through(op, key, lookup):
             parts.append(self._propagated(b, op, index, key, lookup))
         if key in _lost(op, lookup):
