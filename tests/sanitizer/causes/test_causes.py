@@ -298,8 +298,9 @@ def test_a_loop_with_too_many_iterations_is_the_cause_of_its_races() -> None:
         "2 races follow"
     )
     advice = f"let `for k in range(K + 1)` (line {line}) end before `k` leaves the tensor"
+    masked = "perform the store only if its index is in range, for example with `mask=k < n`"
     assert [finding.help for finding in group] == [
-        *[f"{advice}, or mask the store"] * 2,
+        *[f"{advice}, or {masked}"] * 2,
         *[f"{advice}; without these iterations, the accesses do not conflict"] * 2,
     ]
 

@@ -96,7 +96,7 @@ def test_its_findings_are_reported() -> None:
     assert (unsupported.kind, unsupported.severity) == ("unsupported", "warning")
     assert unsupported.message == "not checked: quotients are not looked at"
     assert (lonely.severity, lonely.count, lonely.help) == ("note", 2, None)
-    with pytest.raises(FindingsError, match="a product is negative"):
+    with pytest.raises(FindingsError, match=r"a product\s+is negative"):
         report.raise_for_failures("warning")
 
 

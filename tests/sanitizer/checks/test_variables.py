@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -131,16 +132,22 @@ def scaled(x_ptr, o_ptr, stride, tiles, B: tl.constexpr):
         tl.store(o_ptr + i, tl.load(x_ptr + i * stride + k))
 
 
+_LOOP = "let `for {}` end before `{}` leaves the tensor, or "
+
+
 @pytest.mark.parametrize(
     ("launch", "advice"),
     [
         (
             lambda: scaled[(1,)](torch.ones(8, 2), torch.ones(8), 2, 3, B=8),
-            "mask the load, for example with `mask=k < n`",
+            f"{_LOOP.format('k in range(tiles)', 'k')}mask the load, for example with `mask=k < n`",
         ),
         (
             lambda: one_by_one[(2,)](torch.ones(7), torch.ones(8), per=4),
-            "perform the load only if its index is in range, for example with `mask=first + i < n`",
+            (
+                f"{_LOOP.format('i in range(per)', 'i')}perform the load only if its index is in "
+                "range, for example with `mask=first + i < n`"
+            ),
         ),
         (
             lambda: looked_up[(1,)](
@@ -170,7 +177,8 @@ def test_advice(launch: Callable[[], object], advice: str) -> None:
     with sanitize() as report:
         launch()
     (finding,) = report.findings
-    assert (finding.kind, finding.help) == ("oob_load", advice)
+    text = re.sub(r" \(line \d+\)", "", finding.help or "")
+    assert (finding.kind, text) == ("oob_load", advice)
 
 
 def test_the_origin_of_an_index() -> None:

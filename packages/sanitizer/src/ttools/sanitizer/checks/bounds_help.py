@@ -54,7 +54,6 @@ _UNBOUNDED = "the mask does not bound {}: also compare it with the extent of thi
 _SCALAR = (
     "perform the {access} only if its index is in range, for example with `mask={index} < {bound}`"
 )
-_OR_MASK = ", or mask the {access}"
 _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
@@ -173,12 +172,12 @@ def _template(outside: Outside) -> str:
         return _NEGATIVE
     if site.masked:
         return _masked(outside.cause) if outside.table is None else _LOADED_MASKED
-    if outside.cause is not None and outside.cause.is_loop:
-        return _escaped(outside.cause.loop_help) + _OR_MASK
-    if site.location is not None and (advice := similar_mask(site.location)) is not None:
-        return _escaped(advice)
     wide = sum(extent > 1 for extent in site.shape)
-    return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
+    advice = similar_mask(site.location) if site.location is not None else None
+    text = (_SCALAR, _LANES, _TILE)[min(wide, 2)] if advice is None else _escaped(advice)
+    if outside.cause is None or not outside.cause.is_loop:
+        return text
+    return f"{_escaped(outside.cause.loop_help)}, or {text}"
 
 
 def _named_mask(outside: Outside) -> str | None:
