@@ -70,7 +70,7 @@ class _Unmasked:
 
     Attributes:
         function: The function that contains it.
-        own: The access.
+        own: The access without a mask.
         like: The masked accesses of the function that have the same offsets.
     """
 

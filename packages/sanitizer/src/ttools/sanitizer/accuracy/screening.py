@@ -61,7 +61,7 @@ class Screening:
     """The screening of one launch.
 
     Args:
-        programs: Number of programs.
+        programs: Number of programs of the launch.
 
     Attributes:
         flags: For each program, 1 if a check of the program has failed.

@@ -233,7 +233,7 @@ def errors_without_sources(
 
     Args:
         actual: Values of the elements in the type of the output.
-        exact: Their exact values.
+        exact: Exact values of the same elements.
         elements: Their indices in the storage.
     """
     type_limits = limits(actual.dtype)

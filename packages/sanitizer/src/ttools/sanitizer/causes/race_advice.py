@@ -215,7 +215,7 @@ class _Blocks:
     """Overlapping parts of a tensor that consecutive programs access.
 
     Attributes:
-        tensor: The tensor.
+        tensor: The tensor that the parts belong to.
         grid: Grid of the launch.
         axis: Axis of the grid along which the parts follow each other.
         step: Distance of consecutive parts in bytes.

@@ -283,7 +283,7 @@ def _unchecked(site: ProbeSite, axes: set[int]) -> str:
     """Return advice on an access through a block pointer.
 
     Args:
-        site: The access.
+        site: The access through the block pointer.
         axes: The axes in its `boundary_check`.
     """
     missing = [axis for axis in range(len(site.shape)) if axis not in axes]
