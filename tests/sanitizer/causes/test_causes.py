@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from tests.sanitizer.causes.int8_matmul import multiply
 
+from ttools.core.findings.causes import Cause
 from ttools.core.findings.findings import Finding
 from ttools.core.reports.reading import read_findings
 from ttools.core.reports.report import by_cause, cause_text
@@ -475,11 +476,19 @@ def test_an_update_without_an_atomic_is_one_cause(segments: int) -> None:
     assert text.count("\n  help: ") == 1
 
 
-def test_errors_of_a_cause_come_before_notes() -> None:
+def test_duplicates_within_a_program_belong_to_the_cause_of_an_update() -> None:
     segment, counts = torch.arange(200, dtype=torch.int32) % 4, torch.zeros(4, dtype=torch.int32)
     with sanitize() as checked:
         count_segments[(4,)](segment, counts, 200, BLOCK=64)
-    assert {finding.severity for finding in checked.findings} > {"error", "note"}
     (group,) = by_cause(checked.findings)
-    order = [("error", "warning", "note").index(finding.severity) for finding in group]
-    assert order == sorted(order)
+    assert (group[0].severity, group[0].cause and group[0].cause.kind) == ("error", "update")
+
+
+def test_errors_of_a_cause_come_before_notes() -> None:
+    cause = Cause(kind="update", kernel="k", name="p")
+    made = [
+        Finding(kind="race", check="racecheck", severity=s, message=s, kernel="k", cause=cause)
+        for s in ("note", "error", "warning", "error")
+    ]
+    (group,) = by_cause(made)
+    assert group == (made[1], made[3], made[2], made[0])
