@@ -100,7 +100,10 @@ def test_functions_of_other_modules_are_included(tmp_path: Path) -> None:
         assert compiler.compile(kernel, "ttir") is None
 
 
-@pytest.mark.skipif(triton_version() < (3, 9), reason="Triton has no keyword-only parameters")
+@pytest.mark.skipif(
+    triton_version() < (3, 9),
+    reason="kernels have no keyword-only parameters in this version of Triton",
+)
 def test_keyword_only_parameters_become_ordinary_ones(tmp_path: Path) -> None:
     source = source_of_signature(with_keywords, "*fp32,32", {})
     assert "def with_keywords(x_ptr, BLOCK: " in _assert_same_code(source, tmp_path)
